@@ -1,0 +1,245 @@
+//! What the engine is asked to do, and what it says while it does it.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use thiserror::Error;
+
+use crate::model::DiskModel;
+use crate::units::{Bytes, Nanos};
+
+/// One round of one case, in plain numbers. All sizes are whole multiples of what the target can
+/// address; whoever builds a job has checked that.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// What the I/Os go to.
+    pub storage: Storage,
+    /// First byte of the region that is used.
+    pub start: u64,
+    /// Length of the region in bytes: a whole multiple of `granularity`.
+    pub len: u64,
+    /// Whether offsets are random.
+    pub random: bool,
+    /// Whether a pass visits every block exactly once, in an order that a seed decides.
+    pub once: bool,
+    /// Whether each worker has an equal part of the region for itself.
+    pub partitioned: bool,
+    /// Share of reads, 0 to 100.
+    pub read_percent: u8,
+    /// Block sizes with their shares.
+    pub blocks: Vec<Mix>,
+    /// What all offsets are multiples of: the smallest block size.
+    pub granularity: Bytes,
+    /// I/Os in flight for each worker.
+    pub queue_depth: u32,
+    /// Workers.
+    pub workers: u32,
+    /// CPUs to which they are pinned in turn; empty for none.
+    pub cpus: Vec<usize>,
+    /// Time before the measured window.
+    pub warmup: Nanos,
+    /// Length of the measured window.
+    pub length: Length,
+    /// Time after it, during which the load goes on.
+    pub cooldown: Nanos,
+    /// What each write asks of the device.
+    pub write_sync: WriteSync,
+    /// A flush after every so many writes of a worker.
+    pub flush_every: Option<(u32, Flush)>,
+    /// Whether an `fsync` at the end counts into the time.
+    pub fsync_at_end: bool,
+    /// What is written.
+    pub payload: Payload,
+    /// By which way.
+    pub backend: Backend,
+    /// Seed of every random choice of this round.
+    pub seed: u64,
+    /// Length of one interval of the series.
+    pub series_interval: Nanos,
+}
+
+/// A block size and its share among the others of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mix {
+    /// The block size.
+    pub block: Bytes,
+    /// Its share, relative to the sum of all.
+    pub weight: u32,
+}
+
+/// When the measured window ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    /// After this time.
+    Time(Nanos),
+    /// After this many bytes, all workers together.
+    Bytes(Bytes),
+}
+
+/// What a write asks of the device before it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteSync {
+    /// Nothing.
+    None,
+    /// `RWF_DSYNC`.
+    Dsync,
+    /// `RWF_SYNC`.
+    Sync,
+}
+
+/// How a flush is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flush {
+    /// `fsync`.
+    Fsync,
+    /// `fdatasync`.
+    Fdatasync,
+}
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payload {
+    /// Incompressible, and different in every block.
+    Random,
+    /// Zeros.
+    Zero,
+    /// This share, in percent, can be compressed away.
+    Compressible(u8),
+    /// This share of the blocks, in percent, repeats one of a few.
+    Duplicate(u8),
+}
+
+/// By which way the I/Os go to the kernel. On simulated storage the answer is always `sim`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// `io_uring` where the kernel lets it, else `sync` where the depth is 1.
+    Auto,
+    /// `io_uring` or an error.
+    IoUring,
+    /// `pread` and `pwrite`; depth 1.
+    Sync,
+}
+
+/// What the I/Os go to: members, and how they are made one address space.
+#[derive(Debug, Clone)]
+pub struct Storage {
+    /// What the members are.
+    pub target: Target,
+    /// Chunk of the stripe over them; `None` with one member.
+    pub chunk: Option<Bytes>,
+    /// Usable bytes of each member, a whole multiple of the chunk.
+    pub member_bytes: u64,
+}
+
+/// What the members of a storage are.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// Open files or devices.
+    Files(Vec<DeviceFile>),
+    /// Simulated disks: a name and a behaviour each.
+    Simulated(Vec<(String, DiskModel)>),
+}
+
+/// One open member.
+#[derive(Debug, Clone)]
+pub struct DeviceFile {
+    /// The disk's name, for errors and shares.
+    pub name: String,
+    /// Opened as the job needs it: with or without `O_DIRECT`, for writing or not.
+    pub file: Arc<File>,
+    /// What buffer addresses must be multiples of; a power of two.
+    pub memory_align: usize,
+}
+
+/// A job's strings to the outside.
+#[derive(Debug, Clone, Default)]
+pub struct Control {
+    stop: Arc<AtomicBool>,
+}
+
+impl Control {
+    /// One that stops when `stop` becomes true: workers stop submitting, drain, and return.
+    #[must_use]
+    pub fn new(stop: Arc<AtomicBool>) -> Self {
+        Self { stop }
+    }
+
+    /// Whether it was asked to stop.
+    #[must_use]
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// How a running job is doing, a few times a second, from the thread that called [`run`].
+///
+/// [`run`]: super::run
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Time since the start line.
+    pub elapsed: Nanos,
+    /// Whether the measured window has begun.
+    pub measuring: bool,
+    /// Reads and writes completed since the last report.
+    pub completed: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Time since the last report.
+    pub since_last: Nanos,
+    /// Bytes moved in the measured window so far, for jobs that end after an amount.
+    pub bytes_measured: u64,
+    /// p99 latency of reads and writes so far in nanoseconds, once there are samples for it.
+    pub p99_ns: Option<u64>,
+}
+
+/// Why a job could not be run at all. Failed I/Os are not this: they are counted.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    /// The ring could not be made.
+    #[error("io_uring can't be used: {reason}")]
+    NoRing {
+        /// Why, with the remedy.
+        reason: String,
+    },
+    /// The way that is left can't do what the job asks.
+    #[error("a queue depth of {queue_depth} needs io_uring, which can't be used: {reason}")]
+    DepthNeedsRing {
+        /// What was asked.
+        queue_depth: u32,
+        /// Why there is no ring, with the remedy.
+        reason: String,
+    },
+    /// Memory for buffers could not be had.
+    #[error("no memory for {bytes} bytes of I/O buffers")]
+    NoMemory {
+        /// How much was asked for.
+        bytes: u64,
+    },
+    /// Threads could not be made or pinned.
+    #[error("can't start the workers: {reason}")]
+    Workers {
+        /// Why.
+        reason: String,
+    },
+    /// A system call that has to work didn't.
+    #[error("{operation} failed on {disk}")]
+    System {
+        /// Which one.
+        operation: &'static str,
+        /// On which disk.
+        disk: String,
+        /// The kernel's answer.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl EngineError {
+    /// Whether the machine lacks something that the job needs, so that the case is skipped with
+    /// this reason rather than an error.
+    #[must_use]
+    pub fn is_missing_requirement(&self) -> bool {
+        matches!(self, Self::DepthNeedsRing { .. })
+    }
+}

@@ -1,0 +1,2 @@
+//! The diskproof program: everything is in the library.
+fn main() {}

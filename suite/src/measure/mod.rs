@@ -1,0 +1,275 @@
+//! What was measured, as plain data: histograms, series, counts, and the figures that follow.
+//!
+//! Everything here can be merged, written to a record and read back without loss. Nothing here
+//! knows about plans or devices, or has an opinion on a figure.
+
+mod histogram;
+mod series;
+
+use serde::{Deserialize, Serialize};
+
+pub use histogram::{Histogram, Recorder};
+pub use series::Series;
+
+use crate::units::Nanos;
+
+/// A kind of I/O whose figures are kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IoKind {
+    /// Data read.
+    Read,
+    /// Data written.
+    Write,
+    /// `fsync` and `fdatasync`: no bytes, but a latency.
+    Sync,
+}
+
+impl IoKind {
+    /// Every kind, in the order in which reports show them.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Sync];
+
+    /// The word of the plan language for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Sync => "sync",
+        }
+    }
+}
+
+/// One value for each kind of I/O.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PerKind<T> {
+    /// Of reads.
+    pub read: T,
+    /// Of writes.
+    pub write: T,
+    /// Of syncs.
+    pub sync: T,
+}
+
+impl<T> std::ops::Index<IoKind> for PerKind<T> {
+    type Output = T;
+    fn index(&self, kind: IoKind) -> &T {
+        match kind {
+            IoKind::Read => &self.read,
+            IoKind::Write => &self.write,
+            IoKind::Sync => &self.sync,
+        }
+    }
+}
+
+impl<T> std::ops::IndexMut<IoKind> for PerKind<T> {
+    fn index_mut(&mut self, kind: IoKind) -> &mut T {
+        match kind {
+            IoKind::Read => &mut self.read,
+            IoKind::Write => &mut self.write,
+            IoKind::Sync => &mut self.sync,
+        }
+    }
+}
+
+/// What one kind of I/O did in the measured window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct KindFigures {
+    /// I/Os that completed within the window: what IOPS is made of.
+    pub completed: u64,
+    /// Bytes that those moved.
+    pub bytes: u64,
+    /// Latency of every I/O *started* within the window, however late it ended, so that a stall
+    /// over the end is never lost. Differs from `completed` by the queue depth at most.
+    pub latency_ns: Histogram,
+}
+
+/// Processor time that the workers used in the measured window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuUse {
+    /// In the program.
+    pub user_ns: u64,
+    /// In the kernel on the program's behalf.
+    pub system_ns: u64,
+}
+
+/// I/Os that failed in one way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoFault {
+    /// What was asked for.
+    pub kind: IoKind,
+    /// The kernel's error number; 0 for a transfer that ended without an error and without data.
+    pub errno: i32,
+    /// How often.
+    pub count: u64,
+    /// Name of the disk on which it was seen first.
+    pub disk: String,
+    /// Byte offset on that disk, of the first.
+    pub first_offset: u64,
+}
+
+/// The share of one worker or one stripe member in what was done: shows unfairness.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Whose share: `worker 0`, or the disk's name.
+    pub name: String,
+    /// I/Os completed in the window.
+    pub completed: u64,
+    /// Bytes that those moved.
+    pub bytes: u64,
+}
+
+/// By which way the I/Os went to the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackendUsed {
+    /// `io_uring`, `sync` or `sim`.
+    pub name: String,
+    /// Why this one: a sentence for the reader of the report.
+    pub why: String,
+    /// What of it was in use: `registered files`, `fixed buffers` …
+    pub features: Vec<String>,
+}
+
+/// What the block device under the target counted over the measured window, by the kernel's own
+/// books (`/sys/dev/block/*/stat`); where there are several members, their sum and busiest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceUse {
+    /// Bytes read from it by anybody.
+    pub read_bytes: u64,
+    /// Bytes written to it by anybody.
+    pub written_bytes: u64,
+    /// Share of the window during which the busiest member had I/O in flight, 0 to 100.
+    pub utilization_percent: f64,
+}
+
+/// Everything that one round of one case measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Length of the measured window.
+    pub duration_ns: Nanos,
+    /// Figures of each kind of I/O.
+    pub kinds: PerKind<KindFigures>,
+    /// Completions over time.
+    pub series: Series,
+    /// I/Os in flight, all workers together, as a mean over the window's time.
+    pub queue_depth_achieved: f64,
+    /// Processor time; `None` in virtual time.
+    pub cpu: Option<CpuUse>,
+    /// What the kernel counted at the device; `None` where there is no device or no such book.
+    pub device: Option<DeviceUse>,
+    /// Failed I/Os. With one of them a case can't pass.
+    pub faults: Vec<IoFault>,
+    /// Transfers that the kernel cut short and that were finished by asking again.
+    pub short_transfers: u64,
+    /// Completions stamped earlier than their start; counted with a latency of 0.
+    pub clock_anomalies: u64,
+    /// Share of each worker.
+    pub workers: Vec<Share>,
+    /// Share of each disk of the setup.
+    pub members: Vec<Share>,
+    /// By which way the I/Os went.
+    pub backend: BackendUsed,
+}
+
+impl Measurement {
+    /// Failed I/Os of the given kind, or of any.
+    #[must_use]
+    pub fn errors(&self, kind: Option<IoKind>) -> u64 {
+        let of_kind = self.faults.iter().filter(|fault| kind.is_none_or(|kind| fault.kind == kind));
+        of_kind.map(|fault| fault.count).sum()
+    }
+
+    /// I/Os of data completed in the window, of the given kind, or of reads and writes together.
+    /// Syncs count only when asked for by name: they move nothing.
+    #[must_use]
+    pub fn completed(&self, kind: Option<IoKind>) -> u64 {
+        self.sum(kind, |figures| figures.completed)
+    }
+
+    /// Bytes moved in the window, of the given kind or of all.
+    #[must_use]
+    pub fn bytes(&self, kind: Option<IoKind>) -> u64 {
+        self.sum(kind, |figures| figures.bytes)
+    }
+
+    /// Latencies of the given kind, or of reads and writes merged.
+    #[must_use]
+    pub fn latency(&self, kind: Option<IoKind>) -> Histogram {
+        if let Some(kind) = kind {
+            return self.kinds[kind].latency_ns.clone();
+        }
+        let mut merged = self.kinds.read.latency_ns.clone();
+        merged.merge(&self.kinds.write.latency_ns);
+        merged
+    }
+
+    /// All rounds of a case as one: counts added, histograms merged, means weighted by time.
+    /// The series are not joined, since rounds are apart in time; `None` without rounds.
+    #[must_use]
+    pub fn merged(rounds: &[&Self]) -> Option<Self> {
+        let (first, rest) = rounds.split_first()?;
+        let mut sum = (*first).clone();
+        for round in rest {
+            sum.add(round);
+        }
+        Some(sum)
+    }
+
+    fn sum(&self, kind: Option<IoKind>, of: impl Fn(&KindFigures) -> u64) -> u64 {
+        match kind {
+            Some(kind) => of(&self.kinds[kind]),
+            None => of(&self.kinds.read) + of(&self.kinds.write),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        let (mine, theirs) = (self.duration_ns.as_secs(), other.duration_ns.as_secs());
+        let weigh = |a: f64, b: f64| match mine + theirs {
+            0.0 => 0.0,
+            both => (a * mine + b * theirs) / both,
+        };
+        self.queue_depth_achieved = weigh(self.queue_depth_achieved, other.queue_depth_achieved);
+        self.device = match (self.device, other.device) {
+            (Some(a), Some(b)) => Some(DeviceUse {
+                read_bytes: a.read_bytes + b.read_bytes,
+                written_bytes: a.written_bytes + b.written_bytes,
+                utilization_percent: weigh(a.utilization_percent, b.utilization_percent),
+            }),
+            _ => None,
+        };
+        self.cpu = self.cpu.zip(other.cpu).map(|(a, b)| CpuUse {
+            user_ns: a.user_ns + b.user_ns,
+            system_ns: a.system_ns + b.system_ns,
+        });
+        self.duration_ns.0 += other.duration_ns.0;
+        for kind in IoKind::ALL {
+            let (figures, more) = (&mut self.kinds[kind], &other.kinds[kind]);
+            figures.completed += more.completed;
+            figures.bytes += more.bytes;
+            figures.latency_ns.merge(&more.latency_ns);
+        }
+        for fault in &other.faults {
+            let same = |mine: &&mut IoFault| mine.kind == fault.kind && mine.errno == fault.errno;
+            match self.faults.iter_mut().find(same) {
+                Some(mine) => mine.count += fault.count,
+                None => self.faults.push(fault.clone()),
+            }
+        }
+        self.short_transfers += other.short_transfers;
+        self.clock_anomalies += other.clock_anomalies;
+        add_shares(&mut self.workers, &other.workers);
+        add_shares(&mut self.members, &other.members);
+    }
+}
+
+fn add_shares(mine: &mut Vec<Share>, theirs: &[Share]) {
+    for share in theirs {
+        match mine.iter_mut().find(|known| known.name == share.name) {
+            Some(known) => {
+                known.completed += share.completed;
+                known.bytes += share.bytes;
+            }
+            None => mine.push(share.clone()),
+        }
+    }
+}

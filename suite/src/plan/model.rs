@@ -1,0 +1,555 @@
+//! The checked plan: what is left when every question about the text has been answered.
+//!
+//! A [`Plan`] is made by [`check`](super::check) alone. Names have become indices, defaults and
+//! profiles are applied, sweeps are expanded; what the check settled is not optional any more.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::measure::IoKind;
+use crate::units::{Bytes, Nanos, Percent, Percentile, Unit};
+
+/// A sound plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Its name, `[a-z0-9-]+`.
+    pub name: String,
+    /// What it is to prove.
+    pub description: Option<String>,
+    /// The profile that was applied.
+    pub profile: Option<String>,
+    /// Every disk; a counted one (`data`) stands here as `data.0`, `data.1` …
+    pub disks: Vec<Disk>,
+    /// Every setup; a swept one stands here once for each point.
+    pub setups: Vec<Setup>,
+    /// Every workload on every setup that it runs on, points expanded, in the order of the text:
+    /// setups outside, workloads inside.
+    pub cases: Vec<Case>,
+    /// Every condition of every case that it applies to, in the order of the text.
+    pub assertions: Vec<Assertion>,
+    /// How it is run.
+    pub run: RunOptions,
+}
+
+/// One piece of storage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disk {
+    /// `lrs`, or `data.0` of a counted one.
+    pub name: String,
+    /// The name in the plan: `data` of `data.0`. What `--disk` binds.
+    pub group: String,
+    /// What it is, unless the command line binds another.
+    pub source: DiskSource,
+}
+
+/// What a disk is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DiskSource {
+    /// A file of this size, made for the run and removed after it.
+    Loopback {
+        /// Its size.
+        size: Bytes,
+    },
+    /// A directory in which a test file of this size is made, and removed after the run.
+    Directory {
+        /// Where.
+        path: PathBuf,
+        /// Size of the test file.
+        size: Bytes,
+    },
+    /// A block device or a regular file that is there already, opened for reading only.
+    Device {
+        /// Where.
+        path: PathBuf,
+        /// The plan's `size`, for when the command line binds a directory in its place.
+        size: Option<Bytes>,
+    },
+}
+
+/// Disks put together: what a workload runs on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setup {
+    /// Its name in the plan.
+    pub name: String,
+    /// Its point, where it is swept.
+    pub point: Point,
+    /// Indices into [`Plan::disks`]; more than one only with a stripe.
+    pub disks: Vec<usize>,
+    /// How several disks are made one.
+    pub stripe: Option<Stripe>,
+}
+
+/// Striping over a setup's disks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stripe {
+    /// Who stripes.
+    pub driver: StripeDriver,
+    /// Bytes on one disk before the next one's turn; a power of two.
+    pub chunk: Bytes,
+}
+
+/// Who stripes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StripeDriver {
+    /// The program itself, with the address map of RAID 0.
+    Engine,
+}
+
+/// The values that tell one point of a sweep from the others, as `key=value` in the plan's own
+/// spelling. Empty where nothing is swept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Point(pub Vec<(String, String)>);
+
+impl fmt::Display for Point {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let pairs: Vec<_> = self.0.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        write!(out, "[{}]", pairs.join(","))
+    }
+}
+
+/// A case's name: `setup[point]/workload[point]`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CaseId {
+    /// The setup's name.
+    pub setup: String,
+    /// The setup's point.
+    pub setup_point: Point,
+    /// The workload's name.
+    pub workload: String,
+    /// The workload's point.
+    pub workload_point: Point,
+}
+
+impl fmt::Display for CaseId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { setup, setup_point, workload, workload_point } = self;
+        write!(out, "{setup}{setup_point}/{workload}{workload_point}")
+    }
+}
+
+/// A workload on a setup.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// Its name.
+    pub id: CaseId,
+    /// Index into [`Plan::setups`].
+    pub setup: usize,
+    /// What to do there.
+    pub workload: Workload,
+}
+
+/// One I/O pattern with its length.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// Direction and order.
+    pub rw: Rw,
+    /// Share of reads: 100 for a pure reader, 0 for a pure writer.
+    pub read_percent: Percent,
+    /// Block sizes with their shares.
+    pub blocks: Blocks,
+    /// I/Os in flight for each worker.
+    pub queue_depth: u32,
+    /// Workers.
+    pub workers: u32,
+    /// Whether workers share the region or have a part each.
+    pub layout: Layout,
+    /// The part of the target that is used.
+    pub region: Region,
+    /// Whether every block is visited exactly once in a pass.
+    pub once: bool,
+    /// When it ends.
+    pub limit: Limit,
+    /// Time before the measured window.
+    pub warmup: Nanos,
+    /// Time after the measured window during which the load goes on.
+    pub cooldown: Nanos,
+    /// Whether the page cache is passed by.
+    pub cache: Cache,
+    /// What each write asks of the device.
+    pub sync: Sync,
+    /// Flushes between writes.
+    pub flush: Option<FlushEvery>,
+    /// Whether an `fsync` at the end counts into the time.
+    pub fsync_at_end: bool,
+    /// What is written.
+    pub data: Data,
+    /// By which way.
+    pub engine: EngineChoice,
+    /// CPUs to which the workers are pinned, in turn; empty for none.
+    pub cpus: Vec<usize>,
+    /// Seed of every random choice.
+    pub seed: u64,
+}
+
+/// Direction and order of a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the words of the plan language")]
+pub enum Rw {
+    Read,
+    Write,
+    RandRead,
+    RandWrite,
+    ReadWrite,
+    RandRw,
+}
+
+impl Rw {
+    /// Whether offsets are random.
+    #[must_use]
+    pub fn is_random(self) -> bool {
+        matches!(self, Self::RandRead | Self::RandWrite | Self::RandRw)
+    }
+}
+
+/// Block sizes with their shares: at least one, each share above 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocks(pub Vec<(Bytes, u32)>);
+
+impl Blocks {
+    /// The largest.
+    #[must_use]
+    pub fn largest(&self) -> Bytes {
+        self.0.iter().map(|(size, _)| *size).max().unwrap_or_default()
+    }
+}
+
+/// How several workers divide the region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// All of them use all of it.
+    Shared,
+    /// An equal part each.
+    Partitioned,
+}
+
+/// A position or a length on a target whose size the plan may not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In bytes.
+    Bytes(Bytes),
+    /// As a share of the target.
+    Percent(Percent),
+}
+
+/// The part of the target that a workload uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// Where it starts.
+    pub offset: Place,
+    /// How long it is; `None` to the end.
+    pub size: Option<Place>,
+}
+
+/// A region resolved on a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte.
+    pub start: u64,
+    /// Length in bytes.
+    pub len: u64,
+}
+
+impl Region {
+    /// This region on a target of `target_bytes`, cut down to whole multiples of `block_bytes`
+    /// (which the start is rounded down to as well). `None` when not one block fits.
+    #[must_use]
+    pub fn on(&self, target_bytes: u64, block_bytes: u64) -> Option<Extent> {
+        let resolve = |place: Place| match place {
+            Place::Bytes(bytes) => bytes.0,
+            Place::Percent(percent) => percent.of(target_bytes),
+        };
+        let start = resolve(self.offset) / block_bytes * block_bytes;
+        let rest = target_bytes.checked_sub(start)?;
+        let len = match self.size.map(resolve) {
+            Some(len) if len > rest => return None,
+            Some(len) => len,
+            None => rest,
+        };
+        let len = len / block_bytes * block_bytes;
+        (len > 0).then_some(Extent { start, len })
+    }
+}
+
+/// When a workload ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// After this time.
+    Runtime(Nanos),
+    /// After this many bytes, all workers together.
+    Amount(Bytes),
+}
+
+/// Whether the page cache is passed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cache {
+    /// `O_DIRECT`.
+    Direct,
+    /// Through the page cache, which is dropped for the target before each round.
+    Buffered,
+}
+
+/// What each write asks of the device before it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sync {
+    /// Nothing.
+    None,
+    /// The data is on stable storage (`RWF_DSYNC`).
+    Dsync,
+    /// The data and all of the file's metadata are (`RWF_SYNC`).
+    Sync,
+}
+
+/// A flush after every so many writes of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlushEvery {
+    /// Writes between two flushes; above 0.
+    pub writes: u32,
+    /// `fdatasync` in place of `fsync`.
+    pub data_only: bool,
+}
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Data {
+    /// Incompressible, and different in every block.
+    Random,
+    /// Zeros.
+    Zero,
+    /// This share of it can be compressed away.
+    Compressible(Percent),
+    /// This share of the blocks repeats earlier ones.
+    Duplicate(Percent),
+}
+
+/// By which way the I/Os go to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineChoice {
+    /// `io_uring` where the kernel and the sandbox let it, else `sync` where the depth allows it.
+    Auto,
+    /// `io_uring` or an error.
+    IoUring,
+    /// `pread` and `pwrite`.
+    Sync,
+}
+
+/// One condition on one case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assertion {
+    /// Index into [`Plan::cases`].
+    pub case: usize,
+    /// The condition as written.
+    pub text: String,
+    /// The condition.
+    pub condition: Condition,
+    /// Why it is expected, in the author's words.
+    pub why: Option<String>,
+    /// Whether it can fail the run.
+    pub level: Level,
+    /// Line of the condition in the plan, from 1.
+    pub line: usize,
+}
+
+/// Whether a condition can fail the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// It can.
+    Gate,
+    /// It is reported alone.
+    Warn,
+}
+
+/// A condition on one metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// What is looked at.
+    pub metric: Metric,
+    /// What it has to be.
+    pub test: Test,
+}
+
+/// A figure of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    /// One kind of I/O, or `None` for all of them.
+    pub kind: Option<IoKind>,
+    /// Which figure.
+    pub measure: Measure,
+}
+
+/// Which figure of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the words of the plan language")]
+pub enum Measure {
+    Iops,
+    Bandwidth,
+    LatencyMin,
+    LatencyMean,
+    LatencyMax,
+    LatencyStddev,
+    LatencyPercentile(Percentile),
+    Errors,
+    CpuUser,
+    CpuSystem,
+    CpuPerIo,
+    DeviceUtilization,
+}
+
+impl Measure {
+    /// The unit in which its value is kept.
+    #[must_use]
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::Iops => Unit::Iops,
+            Self::Bandwidth => Unit::BytesPerSecond,
+            Self::LatencyMin
+            | Self::LatencyMean
+            | Self::LatencyMax
+            | Self::LatencyStddev
+            | Self::LatencyPercentile(_)
+            | Self::CpuPerIo => Unit::Nanoseconds,
+            Self::Errors => Unit::Count,
+            Self::CpuUser | Self::CpuSystem | Self::DeviceUtilization => Unit::Percent,
+        }
+    }
+
+    /// Whether more of it is better; `None` where neither is.
+    #[must_use]
+    pub fn higher_is_better(self) -> Option<bool> {
+        match self {
+            Self::Iops | Self::Bandwidth => Some(true),
+            Self::DeviceUtilization => None,
+            _ => Some(false),
+        }
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Iops => "iops",
+            Self::Bandwidth => "bandwidth",
+            Self::LatencyMin => "latency.min",
+            Self::LatencyMean => "latency.mean",
+            Self::LatencyMax => "latency.max",
+            Self::LatencyStddev => "latency.stddev",
+            Self::LatencyPercentile(percentile) => return write!(out, "latency.{percentile}"),
+            Self::Errors => "errors",
+            Self::CpuUser => "cpu.user",
+            Self::CpuSystem => "cpu.system",
+            Self::CpuPerIo => "cpu_per_io",
+            Self::DeviceUtilization => "device.utilization",
+        })
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Some(kind) => write!(out, "{}.{}", kind.word(), self.measure),
+            None => self.measure.fmt(out),
+        }
+    }
+}
+
+/// How two values are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the five signs")]
+pub enum Comparison {
+    Less,
+    LessOrEqual,
+    Equal,
+    GreaterOrEqual,
+    Greater,
+}
+
+impl Comparison {
+    /// Whether `left` compares so with `right`. Never true of a value that is not a number.
+    #[must_use]
+    #[expect(clippy::float_cmp, reason = "`=` in a plan is for counts, which are exact")]
+    pub fn holds(self, left: f64, right: f64) -> bool {
+        match self {
+            Self::Less => left < right,
+            Self::LessOrEqual => left <= right,
+            Self::Equal => left == right,
+            Self::GreaterOrEqual => left >= right,
+            Self::Greater => left > right,
+        }
+    }
+
+    /// The sign, as in a plan.
+    #[must_use]
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Equal => "=",
+            Self::GreaterOrEqual => ">=",
+            Self::Greater => ">",
+        }
+    }
+}
+
+/// What a metric has to be. Constants are in the metric's own [`Unit`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Test {
+    /// `metric cmp quantity`.
+    Constant(Comparison, f64),
+    /// `metric between low and high`, both included.
+    Between(f64, f64),
+    /// `metric cmp factor x reference`; `97% of` is a factor of 0.97.
+    Times(Comparison, f64, Against),
+    /// `metric within N% of reference`; here as a share, 0.05 for 5 %.
+    Within(f64, Against),
+}
+
+/// What a relative condition compares with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Against {
+    /// Another case of this plan: index into [`Plan::cases`]; and the reference as written.
+    Case(usize, String),
+    /// The same case in the record given by `--baseline`.
+    Baseline,
+}
+
+/// How a plan is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunOptions {
+    /// How many rounds.
+    pub rounds: Rounds,
+    /// In which order.
+    pub order: Order,
+    /// What an inconclusive gate makes of the run.
+    pub inconclusive: Inconclusive,
+}
+
+/// How many rounds: at least `min`, and more up to `max` while a verdict is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rounds {
+    /// At least this many, above 0.
+    pub min: u32,
+    /// At most this many.
+    pub max: u32,
+}
+
+/// The order of cases over the rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// A B, B A, A B …: every other round backwards, so that a steady drift cancels out.
+    Balanced,
+    /// A B, A B …
+    Interleaved,
+}
+
+/// What an inconclusive gate makes of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inconclusive {
+    /// Exit code 5, an `error` in JUnit.
+    Open,
+    /// As a failure: exit code 1.
+    Fail,
+    /// As a pass.
+    Pass,
+}

@@ -1,0 +1,289 @@
+//! The archive: everything that one run of a plan measured and decided, as one JSON document.
+//!
+//! Reports are drawn from this and nothing else, so that they can be drawn again, byte for byte,
+//! on a machine without disks. Units stand in the names of the fields, integers are exact, and
+//! `null` means that there is no such figure (never 0). [`FORMAT`] counts up when a reader of the
+//! old form would misread the new one.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::measure::Measurement;
+use crate::units::Unit;
+
+/// Version of the form of the document.
+pub const FORMAT: u32 = 1;
+
+/// One run of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`FORMAT`] of the program that wrote it.
+    pub format: u32,
+    /// Version of that program.
+    pub diskproof: String,
+    /// Whether the disks were simulated: no figure is of a real device then.
+    pub simulated: bool,
+    /// Whether the run was stopped before its end.
+    pub interrupted: bool,
+    /// Start in UTC, as `2026-12-01T03:07:51Z`; `None` in virtual time.
+    pub started: Option<String>,
+    /// How long it has taken so far; `None` in virtual time.
+    pub elapsed_ms: Option<u64>,
+    /// Where it ran; `None` in virtual time.
+    pub host: Option<Host>,
+    /// What was run.
+    pub plan: PlanRecord,
+    /// What the disks really were.
+    pub disks: Vec<DiskRecord>,
+    /// Every case of the plan that was selected, in the plan's order.
+    pub cases: Vec<CaseRecord>,
+    /// The order in which rounds were run: index into `cases`, and round from 1.
+    pub schedule: Vec<(usize, u32)>,
+    /// Every condition, in the plan's order.
+    pub verdicts: Vec<Verdict>,
+    /// What the verdicts come to.
+    pub conclusion: Conclusion,
+}
+
+/// The machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Model of the processor.
+    pub cpu_model: String,
+    /// Processors that the run may use.
+    pub cpus: u32,
+    /// Main memory.
+    pub memory_bytes: u64,
+}
+
+/// The plan, as it was run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanRecord {
+    /// Its name.
+    pub name: String,
+    /// What it is to prove.
+    pub description: Option<String>,
+    /// Path as given on the command line.
+    pub path: String,
+    /// The whole text.
+    pub text: String,
+    /// The profile that was applied.
+    pub profile: Option<String>,
+    /// `--disk` as given: name and paths.
+    pub bindings: Vec<(String, Vec<String>)>,
+    /// Case patterns that were asked for and passed over.
+    pub selection: Selection,
+}
+
+/// Which cases were asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selection {
+    /// `--case`; empty for all.
+    pub cases: Vec<String>,
+    /// `--skip`.
+    pub skip: Vec<String>,
+}
+
+/// What a disk really was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskRecord {
+    /// Its name in the plan.
+    pub name: String,
+    /// `loopback`, `directory`, `device`, `file` or `simulated`.
+    pub kind: String,
+    /// Where; for what was made for the run, the folder it was made in.
+    pub path: Option<String>,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Type of the file system that it lies on, where it does.
+    pub filesystem: Option<String>,
+    /// The block device under it: `259:1 nvme0n1`.
+    pub block_device: Option<String>,
+    /// What direct I/O offsets and lengths must be multiples of.
+    pub offset_align_bytes: u32,
+    /// What direct I/O buffer addresses must be multiples of.
+    pub memory_align_bytes: u32,
+}
+
+/// One case: what was asked, and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CaseRecord {
+    /// `setup[point]/workload[point]`.
+    pub id: String,
+    /// The setup with its point.
+    pub setup: String,
+    /// The workload with its point.
+    pub workload: String,
+    /// What it did, in one line: `random 4 KiB reads, depth 32`.
+    pub what: String,
+    /// Every parameter that shaped the load, in the plan's spelling, in the plan's order.
+    pub parameters: Vec<(String, String)>,
+    /// Why it was not run, if so: every reason.
+    pub skipped: Vec<String>,
+    /// Its rounds.
+    pub rounds: Vec<RoundRecord>,
+    /// What a reader should know before believing the figures.
+    pub warnings: Vec<String>,
+}
+
+/// One timed run of one case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoundRecord {
+    /// From 1.
+    pub round: u32,
+    /// Seed of its random choices.
+    pub seed: u64,
+    /// What was measured; `None` when it could not be.
+    pub measurement: Option<Measurement>,
+    /// Why it could not be measured.
+    pub error: Option<String>,
+}
+
+impl CaseRecord {
+    /// The measured rounds.
+    #[must_use]
+    pub fn measured(&self) -> Vec<&Measurement> {
+        self.rounds.iter().filter_map(|round| round.measurement.as_ref()).collect()
+    }
+
+    /// All measured rounds as one; `None` without any.
+    #[must_use]
+    pub fn merged(&self) -> Option<Measurement> {
+        Measurement::merged(&self.measured())
+    }
+}
+
+/// What became of one condition on one case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The case's name.
+    pub case: String,
+    /// The condition as written.
+    pub condition: String,
+    /// Why it is expected.
+    pub why: Option<String>,
+    /// Line in the plan.
+    pub line: usize,
+    /// Whether it can fail the run (`false` for `level = "warn"`).
+    pub gate: bool,
+    /// What it came to.
+    pub outcome: Outcome,
+    /// On which ground.
+    pub evidence: Evidence,
+}
+
+/// What a condition came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It holds.
+    Pass,
+    /// It doesn't.
+    Fail,
+    /// The measurement can't tell.
+    Inconclusive,
+    /// It could not be measured.
+    Error,
+    /// The case was not run here.
+    Skipped,
+}
+
+impl Outcome {
+    /// Its word in reports.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Inconclusive => "inconclusive",
+            Self::Error => "error",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// The ground of a verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The metric: `read.latency.p99`.
+    pub metric: String,
+    /// Unit of `measured`, `rounds`, `limits` and `reference_value`.
+    pub unit: Unit,
+    /// Value of all rounds together.
+    pub measured: Option<f64>,
+    /// Value of each round.
+    pub rounds: Vec<Option<f64>>,
+    /// The limit or limits in the metric's own unit: one for a comparison, low and high for a
+    /// range. Of a relative condition, worked out from the reference. Empty where it can't be.
+    pub limits: Vec<f64>,
+    /// What it was compared with: a case's name or `baseline`.
+    pub reference: Option<String>,
+    /// Its value.
+    pub reference_value: Option<f64>,
+    /// `measured / reference_value`.
+    pub ratio: Option<f64>,
+    /// Whether more of the metric is better; `None` where neither is.
+    pub higher_is_better: Option<bool>,
+    /// One sentence: why it came out as it did. Always there unless it passed or failed plainly.
+    pub reason: Option<String>,
+}
+
+/// What the verdicts come to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conclusion {
+    /// Exit code of the run.
+    pub exit_code: u8,
+    /// What an inconclusive gate counts as: `open`, `fail` or `pass`.
+    pub inconclusive: String,
+    /// Conditions that hold.
+    pub passed: usize,
+    /// Gates that don't hold.
+    pub failed: usize,
+    /// Gates that can't be told.
+    pub inconclusive_count: usize,
+    /// Conditions that could not be measured.
+    pub errors: usize,
+    /// Conditions whose case was not run.
+    pub skipped: usize,
+    /// Conditions with `level = "warn"` that don't hold.
+    pub warnings: usize,
+    /// One sentence when there is more to say than the counts: a run that was stopped, a plan
+    /// without a gate that passed.
+    pub note: Option<String>,
+}
+
+/// Why a record can't be used.
+#[derive(Debug, Error)]
+pub enum RecordError {
+    /// It can't be read or written.
+    #[error("can't {operation} {path}")]
+    Io {
+        /// `read` or `write`.
+        operation: &'static str,
+        /// Where.
+        path: String,
+        /// The kernel's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It is not a record.
+    #[error("{path} is not a record of diskproof: {reason}")]
+    Malformed {
+        /// Where.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// It is one of another version.
+    #[error("{path} is a record of format {found}; this diskproof reads format {FORMAT}")]
+    Version {
+        /// Where.
+        path: String,
+        /// Its format.
+        found: u64,
+    },
+}

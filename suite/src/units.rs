@@ -1,0 +1,463 @@
+//! Quantities: sizes, times, rates, percents. One parser and one printer for each.
+//!
+//! A quantity has one spelling: the number, then the unit, with no space between them (`4KiB`,
+//! `1.5s`, `200MB/s`); a count of I/Os a second may be followed by the word (`5000 iops`).
+//! Values are exact: a decimal that is not a whole number of bytes or nanoseconds is refused,
+//! and `parse(print(x)) == x` for every value. A bare `K` or `M` in a size is refused, since
+//! tools disagree about what it means.
+//!
+//! This module does not know what a quantity is for.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a text is not a quantity, and what to write in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnitError {
+    /// What is wrong, as a sentence without a full stop.
+    pub message: String,
+    /// A text that would be right in its place, where one can be guessed.
+    pub instead: Option<String>,
+}
+
+impl fmt::Display for UnitError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for UnitError {}
+
+/// An amount of data in bytes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+/// A span of time in nanoseconds.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+/// A whole percentage, 0 to 100.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Percent(pub u8);
+
+/// A percentile rank in millionths: `p99.9` is 999,000. Greater than 0, at most 1,000,000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Percentile(pub u32);
+
+/// What a figure counts, so that it can be printed as a person would write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// I/Os a second.
+    Iops,
+    /// Bytes a second.
+    BytesPerSecond,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// A number of things.
+    Count,
+    /// Hundredths.
+    Percent,
+    /// One value divided by another.
+    Ratio,
+}
+
+/// Size units: name and factor. Binary ones first, largest first: the printer takes the first
+/// that divides the value.
+const SIZE_UNITS: [(&str, u64); 9] = [
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1_000),
+    ("B", 1),
+];
+
+/// Time units, largest first.
+const TIME_UNITS: [(&str, u64); 6] = [
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+impl Bytes {
+    /// Reads a size such as `4KiB`, `1.6GiB`, `200MB` or `512B`.
+    ///
+    /// # Errors
+    /// When the text is not a number with a unit of size, or not a whole number of bytes.
+    pub fn parse(text: &str) -> Result<Self, UnitError> {
+        let (number, unit) = split(text, "size", "4KiB")?;
+        let factor = SIZE_UNITS
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .map(|(_, factor)| *factor)
+            .ok_or_else(|| unknown_size_unit(number, unit))?;
+        scaled(number, factor, "bytes").map(Self)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print_exact(out, self.0, &SIZE_UNITS, "B")
+    }
+}
+
+impl Nanos {
+    /// The longest time a plan may ask for; also what keeps sums of times within 64 bits.
+    pub const MAX: Self = Self(30 * 24 * 3_600_000_000_000);
+
+    /// Reads a time such as `30s`, `500ms` or `1.5h`.
+    ///
+    /// # Errors
+    /// When the text is not a number with a unit of time, or not a whole number of nanoseconds.
+    pub fn parse(text: &str) -> Result<Self, UnitError> {
+        let (number, unit) = split(text, "time", "30s")?;
+        let factor = TIME_UNITS
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .map(|(_, factor)| *factor)
+            .ok_or_else(|| unknown_time_unit(number, unit))?;
+        scaled(number, factor, "nanoseconds").map(Self)
+    }
+
+    /// This time in seconds.
+    #[must_use]
+    pub fn as_secs(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+impl From<std::time::Duration> for Nanos {
+    fn from(duration: std::time::Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Nanos> for std::time::Duration {
+    fn from(nanos: Nanos) -> Self {
+        Self::from_nanos(nanos.0)
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print_exact(out, self.0, &TIME_UNITS, "s")
+    }
+}
+
+impl Percent {
+    /// Reads a whole percentage such as `25%`.
+    ///
+    /// # Errors
+    /// When the text is not a whole number from 0 to 100 followed by `%`.
+    pub fn parse(text: &str) -> Result<Self, UnitError> {
+        let wrong = || UnitError {
+            message: format!("`{text}` is not a whole percentage from 0% to 100%"),
+            instead: text.parse::<u8>().ok().filter(|n| *n <= 100).map(|n| format!("{n}%")),
+        };
+        let digits = text.strip_suffix('%').ok_or_else(wrong)?;
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(wrong());
+        }
+        match digits.parse() {
+            Ok(value) if value <= 100 => Ok(Self(value)),
+            _ => Err(wrong()),
+        }
+    }
+
+    /// This share of a whole, rounded down.
+    #[must_use]
+    pub fn of(self, whole: u64) -> u64 {
+        let share = u128::from(whole) * u128::from(self.0) / 100;
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}%", self.0)
+    }
+}
+
+impl Percentile {
+    /// The whole in the unit of this type.
+    pub const ONE: u32 = 1_000_000;
+
+    /// Reads what stands behind the `p` of `p99.9`: above 0, at most 100, four decimals at most.
+    ///
+    /// # Errors
+    /// When the text is not such a number.
+    pub fn parse(text: &str) -> Result<Self, UnitError> {
+        let wrong = || UnitError {
+            message: format!(
+                "`p{text}` is not a percentile: write p0.0001 to p100, with at most four decimals"
+            ),
+            instead: None,
+        };
+        if !text.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(wrong());
+        }
+        match scaled(text, 10_000, "ten-thousandths") {
+            Ok(rank @ 1..=1_000_000) => Ok(Self(u32::try_from(rank).map_err(|_| wrong())?)),
+            _ => Err(wrong()),
+        }
+    }
+
+    /// The rank k of the nearest-rank definition (Hyndman and Fan, type 1) among `count` sorted
+    /// samples: `max(1, ceil(p * count))`, in integers so that no rounding can move it.
+    #[must_use]
+    pub fn rank(self, count: u64) -> u64 {
+        let product = u128::from(self.0) * u128::from(count);
+        let rank = product.div_ceil(u128::from(Self::ONE));
+        u64::try_from(rank).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// How many samples a percentile needs before it may be quoted: the smallest `count` with
+    /// `1 - p^count >= 0.975`, for which the distribution-free 95 % interval has an upper end.
+    /// 368 for p99, 3,688 for p99.9.
+    #[must_use]
+    #[expect(clippy::cast_sign_loss, reason = "between 1 and 3,688,878")]
+    pub fn samples_needed(self) -> u64 {
+        if self.0 >= Self::ONE {
+            return 1; // p100 is the maximum, which is what it is
+        }
+        let p = f64::from(self.0) / f64::from(Self::ONE);
+        (0.025_f64.ln() / p.ln()).ceil().max(1.0) as u64
+    }
+}
+
+impl fmt::Display for Percentile {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = self.0 / 10_000;
+        let fraction = format!("{:04}", self.0 % 10_000);
+        match fraction.trim_end_matches('0') {
+            "" => write!(out, "p{whole}"),
+            digits => write!(out, "p{whole}.{digits}"),
+        }
+    }
+}
+
+/// Reads a plain count with an optional `k` or `M`: `5000`, `5k`, `1.2M`.
+///
+/// # Errors
+/// When the text is anything else.
+pub fn parse_count(text: &str) -> Result<f64, UnitError> {
+    let (number, factor) = match text.strip_suffix(['k', 'M']) {
+        Some(number) if text.ends_with('k') => (number, 1e3),
+        Some(number) => (number, 1e6),
+        None => (text, 1.0),
+    };
+    decimal(number).map(|value| value * factor).ok_or_else(|| UnitError {
+        message: format!("`{text}` is not a number such as 5000, 5k or 1.2M"),
+        instead: None,
+    })
+}
+
+/// Reads I/Os a second: a count, with or without the word: `5000`, `5k`, `5000 iops`.
+///
+/// # Errors
+/// When the text is anything else.
+pub fn parse_iops(text: &str) -> Result<f64, UnitError> {
+    parse_count(text.strip_suffix(" iops").unwrap_or(text)).map_err(|_| UnitError {
+        message: format!("`{text}` is not a rate such as 5000, 5k or `5000 iops`"),
+        instead: text.strip_suffix("iops").map(|number| format!("{number} iops")),
+    })
+}
+
+/// Reads a bandwidth: a size followed by `/s`, in bytes a second.
+///
+/// # Errors
+/// When the text is anything else.
+pub fn parse_bandwidth(text: &str) -> Result<f64, UnitError> {
+    let Some(size) = text.strip_suffix("/s") else {
+        return Err(UnitError {
+            message: format!("`{text}` is not a bandwidth: write a size and `/s`, such as 200MB/s"),
+            instead: Bytes::parse(text).ok().map(|_| format!("{text}/s")),
+        });
+    };
+    let bytes = Bytes::parse(size).map_err(|error| UnitError {
+        message: error.message,
+        instead: error.instead.map(|size| format!("{size}/s")),
+    })?;
+    Ok(bytes.0 as f64)
+}
+
+/// Reads a plain decimal number: digits, and a point with digits behind it.
+#[must_use]
+pub fn decimal(text: &str) -> Option<f64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    (digits(whole) && digits(fraction)).then(|| text.parse().ok()).flatten()
+}
+
+/// A figure as a person would say it, three digits long: `84.0k`, `1.31 GiB/s`, `2.94 ms`.
+/// For the eye alone; nothing is ever compared through it.
+#[must_use]
+pub fn human(value: f64, unit: Unit) -> String {
+    const IOPS: [(&str, f64); 3] = [("M", 1e6), ("k", 1e3), ("", 1.0)];
+    const TIMES: [(&str, f64); 4] = [(" s", 1e9), (" ms", 1e6), (" us", 1e3), (" ns", 1.0)];
+    const BANDWIDTHS: [(&str, f64); 5] = [
+        (" TiB/s", (1_u64 << 40) as f64),
+        (" GiB/s", (1_u64 << 30) as f64),
+        (" MiB/s", (1_u64 << 20) as f64),
+        (" KiB/s", (1_u64 << 10) as f64),
+        (" B/s", 1.0),
+    ];
+    match unit {
+        Unit::Iops => scaled_human(value, &IOPS) + " IOPS",
+        Unit::BytesPerSecond => scaled_human(value, &BANDWIDTHS),
+        Unit::Nanoseconds => scaled_human(value, &TIMES),
+        Unit::Count if value.fract() == 0.0 => format!("{value:.0}"),
+        Unit::Count => three_digits(value),
+        Unit::Percent => three_digits(value) + " %",
+        Unit::Ratio => three_digits(value) + " x",
+    }
+}
+
+fn scaled_human(value: f64, units: &[(&str, f64)]) -> String {
+    // 999.5 of a unit would round to 1000 of it: the next unit takes over there.
+    let fits = |(_, factor): &&(&str, f64)| value.abs() >= 0.9995 * factor;
+    let (name, factor) = units.iter().find(fits).or(units.last()).unwrap_or(&("", 1.0));
+    format!("{}{name}", three_digits(value / factor))
+}
+
+fn three_digits(value: f64) -> String {
+    match value.abs() {
+        _ if value == 0.0 => "0".to_owned(),
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        size if size >= 0.01 => format!("{value:.2}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+/// Splits `4KiB` into its number and its unit.
+fn split<'t>(text: &'t str, what: &str, such_as: &str) -> Result<(&'t str, &'t str), UnitError> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    if decimal(number).is_none() {
+        return Err(UnitError {
+            message: format!(
+                "`{text}` is not a {what}: write a number and a unit, such as {such_as}"
+            ),
+            instead: None,
+        });
+    }
+    if unit.is_empty() {
+        return Err(UnitError {
+            message: format!("`{text}` has no unit: write a {what} such as {such_as}"),
+            instead: match what {
+                "size" => Some(format!("{text}B")),
+                _ => Some(format!("{text}s")),
+            },
+        });
+    }
+    if unit.starts_with(' ') {
+        return Err(UnitError {
+            message: format!("`{text}` has a space before its unit"),
+            instead: Some(format!("{number}{}", unit.trim())),
+        });
+    }
+    Ok((number, unit))
+}
+
+fn unknown_size_unit(number: &str, unit: &str) -> UnitError {
+    let lower = unit.to_ascii_lowercase();
+    if let "k" | "m" | "g" | "t" = lower.as_str() {
+        let prefix = unit.to_ascii_uppercase();
+        let decimal = if prefix == "K" { "k".to_owned() } else { prefix.clone() };
+        return UnitError {
+            message: format!(
+                "`{number}{unit}` could be {number}{prefix}iB or {number}{decimal}B, and tools \
+                 disagree which"
+            ),
+            instead: Some(format!("{number}{prefix}iB")),
+        };
+    }
+    let near = SIZE_UNITS.iter().find(|(name, _)| {
+        let name = name.to_ascii_lowercase();
+        name == lower || name.trim_end_matches('b') == lower
+    });
+    UnitError {
+        message: format!(
+            "`{unit}` is not a unit of size: use B, KiB, MiB, GiB, TiB, or kB, MB, GB, TB"
+        ),
+        instead: near.map(|(name, _)| format!("{number}{name}")),
+    }
+}
+
+fn unknown_time_unit(number: &str, unit: &str) -> UnitError {
+    let instead = match unit.to_ascii_lowercase().as_str() {
+        "sec" | "secs" | "second" | "seconds" => Some("s"),
+        "min" | "mins" | "minute" | "minutes" => Some("m"),
+        "hour" | "hours" | "hr" | "hrs" => Some("h"),
+        "msec" | "msecs" | "millisecond" | "milliseconds" => Some("ms"),
+        "usec" | "usecs" | "\u{b5}s" | "\u{3bc}s" => Some("us"),
+        "nsec" | "nsecs" => Some("ns"),
+        other => TIME_UNITS.iter().map(|(name, _)| *name).find(|name| *name == other),
+    };
+    UnitError {
+        message: format!("`{unit}` is not a unit of time: use ns, us, ms, s, m or h"),
+        instead: instead.map(|name| format!("{number}{name}")),
+    }
+}
+
+/// `number * factor`, exactly.
+fn scaled(number: &str, factor: u64, what: &str) -> Result<u64, UnitError> {
+    let error = |message| UnitError { message, instead: None };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let too_large = || error(format!("{number} of this unit are more than 2^63 {what}"));
+    let whole: u128 = whole.parse().map_err(|_| too_large())?;
+    // No unit has more than 2^40 as a factor of its own power of two, and 13 as one of five: a
+    // fraction of more than 40 digits can't be whole, and one of 20 keeps the product in 128 bits.
+    if fraction.len() > 20 {
+        return Err(error(format!("{number} of this unit is not a whole number of {what}")));
+    }
+    let digits: u128 = if fraction.is_empty() {
+        0
+    } else {
+        fraction.parse().map_err(|_| error(format!("`{number}` is not a number")))?
+    };
+    let scale = 10_u128.pow(u32::try_from(fraction.len()).unwrap_or(0));
+    let part = digits * u128::from(factor);
+    if !part.is_multiple_of(scale) {
+        return Err(error(format!("{number} of this unit is not a whole number of {what}")));
+    }
+    let value = whole.checked_mul(u128::from(factor)).map(|product| product + part / scale);
+    match value.and_then(|value| i64::try_from(value).ok()) {
+        Some(value) => Ok(value.unsigned_abs()),
+        None => Err(too_large()),
+    }
+}
+
+fn print_exact(
+    out: &mut fmt::Formatter<'_>,
+    value: u64,
+    units: &[(&str, u64)],
+    zero: &str,
+) -> fmt::Result {
+    if value == 0 {
+        return out.pad(&format!("0{zero}"));
+    }
+    let dividing = units.iter().find(|(_, factor)| value.is_multiple_of(*factor));
+    let (name, factor) = dividing.copied().unwrap_or((zero, 1));
+    out.pad(&format!("{}{name}", value / factor))
+}

@@ -1,0 +1,2 @@
+//! The tasks of those who work on diskproof.
+fn main() {}
