@@ -248,6 +248,20 @@ impl Histogram {
     }
 }
 
+impl Histogram {
+    /// Whether the exact figures are possible ones: minimum and maximum in the first and the last
+    /// bucket, and the mean between them.
+    fn extremes_fit(&self) -> bool {
+        let (Some(first), Some(last)) = (self.buckets.first(), self.buckets.last()) else {
+            return self.count == 0;
+        };
+        let times = |value: u64| u128::from(value) * u128::from(self.count);
+        bucket_of(self.min) == first.0 as usize
+            && bucket_of(self.max) == last.0 as usize
+            && (times(self.min)..=times(self.max)).contains(&self.sum)
+    }
+}
+
 /// Lower and upper edge of a bucket, both inclusive.
 fn edges(index: u32) -> (u64, u64) {
     let index = index as usize;
@@ -292,15 +306,25 @@ impl<'de> Deserialize<'de> for Histogram {
         if total != Some(stored.count) || !rising || !within {
             return Err(D::Error::custom("a histogram whose buckets don't add up to its count"));
         }
-        if stored.count > 0 && (stored.min.is_none() || stored.max.is_none()) {
-            return Err(D::Error::custom("a histogram with samples but without min or max"));
+        if stored.buckets.iter().any(|(_, count)| *count == 0) {
+            return Err(D::Error::custom("a histogram with a bucket of no samples"));
         }
-        Ok(Self {
-            count: stored.count,
-            min: stored.min.unwrap_or(u64::MAX),
-            max: stored.max.unwrap_or(0),
-            sum: (u128::from(stored.sum.0) << 64) | u128::from(stored.sum.1),
-            buckets: stored.buckets,
-        })
+        let sum = (u128::from(stored.sum.0) << 64) | u128::from(stored.sum.1);
+        let histogram = match (stored.min, stored.max) {
+            (None, None) if stored.count == 0 && sum == 0 => Self::default(),
+            (Some(min), Some(max)) if stored.count > 0 => {
+                Self { count: stored.count, min, max, sum, buckets: stored.buckets }
+            }
+            _ => {
+                return Err(D::Error::custom(
+                    "a histogram whose min, max or sum don't fit its count",
+                ));
+            }
+        };
+        if histogram.extremes_fit() {
+            Ok(histogram)
+        } else {
+            Err(D::Error::custom("a histogram whose min, max or sum don't fit its buckets"))
+        }
     }
 }

@@ -3,11 +3,13 @@
 //! Everything here can be merged, written to a record and read back without loss. Nothing here
 //! knows about plans or devices, or has an opinion on a figure.
 
+mod fault;
 mod histogram;
 mod series;
 
 use serde::{Deserialize, Serialize};
 
+pub use fault::errno_name;
 pub use histogram::{Histogram, Recorder};
 pub use series::Series;
 

@@ -2,11 +2,32 @@
 //!
 //! Reports are drawn from this and nothing else, so that they can be drawn again, byte for byte,
 //! on a machine without disks. Units stand in the names of the fields, integers are exact, and
-//! `null` means that there is no such figure (never 0). [`FORMAT`] counts up when a reader of the
-//! old form would misread the new one.
+//! `null` means that there is no such figure (never 0). A record knows nothing of how it came to
+//! be: not the plan's model, not the disks, not the engine.
+//!
+//! # Versions
+//!
+//! `format` is read before anything else. [`FORMAT`] counts up when a reader of the old form would
+//! misread the new one: a field changes its meaning or its unit, or goes away. It stays when a
+//! field is added: older programs pass over fields that they don't know, and a new field takes a
+//! `#[serde(default)]` that says what its absence means, so that older records still load. When it
+//! does count up, the old types stay, in a module that is named for their version and turns them
+//! into these, and `fixtures/records/format-N.json` of every version must load for ever. A record
+//! of a version that is not known yet is refused with both numbers, never guessed at.
+
+mod exit;
+mod file;
+mod flaws;
+mod layout;
+#[cfg(test)]
+pub(crate) mod sample;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+pub use exit::ExitCode;
 
 use crate::measure::Measurement;
 use crate::units::Unit;
@@ -235,7 +256,7 @@ pub struct Evidence {
 /// What the verdicts come to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conclusion {
-    /// Exit code of the run.
+    /// Exit code of the run: the number of an [`ExitCode`].
     pub exit_code: u8,
     /// What an inconclusive gate counts as: `open`, `fail` or `pass`.
     pub inconclusive: String,
@@ -249,7 +270,7 @@ pub struct Conclusion {
     pub errors: usize,
     /// Conditions whose case was not run.
     pub skipped: usize,
-    /// Conditions with `level = "warn"` that don't hold.
+    /// Conditions with `level = "warn"` that don't hold or can't be told.
     pub warnings: usize,
     /// One sentence when there is more to say than the counts: a run that was stopped, a plan
     /// without a gate that passed.
@@ -273,6 +294,14 @@ pub enum RecordError {
     /// It is not a record.
     #[error("{path} is not a record of diskproof: {reason}")]
     Malformed {
+        /// Where.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// It would not be read back as it is, so that it was not written.
+    #[error("{path} was not written: {reason}; this is a fault in diskproof")]
+    Unsound {
         /// Where.
         path: String,
         /// Why.
