@@ -1,1 +1,77 @@
-//! TODO
+//! Verdicts: conditions on one side, figures on the other, and what they come to.
+//!
+//! Pure: no clock, no files, no devices, no formats of reports. What it promises: **missing data
+//! is an error and never a pass**. A case with a failed I/O, or with a round that could not be
+//! measured, can't pass either, whatever the condition looks at.
+//!
+//! # The rule
+//!
+//! A condition is judged on the value of all rounds together (counts added, histograms merged;
+//! percentiles are never averaged) and on the value of each round:
+//!
+//! * it **passes** when the merged value and every round's value satisfy it,
+//! * it **fails** when the merged value and every round's value violate it,
+//! * otherwise it is **inconclusive**, and more rounds are worth their time.
+//!
+//! The range of n independent rounds covers the true median with probability 1 − 2^(1−n): a
+//! verdict needs the limit to lie outside of that range. With one round, that one decides.
+//!
+//! * Of `latency.min`, `latency.max` and `errors` the merged value alone decides: they are what
+//!   was observed, and no round could take it back.
+//! * A percentile needs samples (`Percentile::samples_needed`). Rounds with too few have no value
+//!   of their own and no say; without enough in all rounds together it is an error.
+//! * A comparison with another case is paired by round, so that what drifts over a run hits both
+//!   sides alike: round r against round r, and the paired rounds of one merged against those of
+//!   the other. One with a baseline sets each round against all of the baseline's rounds merged.
+//! * Before the plan's smallest number of rounds is there, as in a run that was stopped, nothing
+//!   passes and nothing fails but `errors`.
+
+#[cfg(test)]
+mod build;
+mod conclude;
+mod examine;
+mod reference;
+#[cfg(test)]
+mod tests;
+mod value;
+mod warnings;
+
+use std::collections::BTreeSet;
+
+pub use conclude::{Circumstances, conclude};
+pub use warnings::warnings;
+
+use examine::Court;
+
+use crate::plan::{Against, Plan, Test};
+use crate::record::{CaseRecord, Outcome, Record, Verdict};
+
+/// A verdict on every condition whose case is among `cases`, in the plan's order. Cases are found
+/// by their names; one that was not selected is absent, and so are its verdicts.
+#[must_use]
+pub fn judge(plan: &Plan, cases: &[CaseRecord], baseline: Option<&Record>) -> Vec<Verdict> {
+    let court = Court::new(plan, cases, baseline);
+    plan.assertions.iter().filter_map(|assertion| court.verdict(assertion)).collect()
+}
+
+/// The cases that more rounds could decide, as rising indices into [`Plan::cases`]: those with an
+/// inconclusive condition, and the cases that it compares them with, so that both sides of a
+/// comparison have their rounds side by side.
+#[must_use]
+pub fn open_cases(plan: &Plan, cases: &[CaseRecord], baseline: Option<&Record>) -> Vec<usize> {
+    let court = Court::new(plan, cases, baseline);
+    let mut open = BTreeSet::new();
+    for assertion in &plan.assertions {
+        let verdict = court.verdict(assertion);
+        if verdict.is_none_or(|verdict| verdict.outcome != Outcome::Inconclusive) {
+            continue;
+        }
+        open.insert(assertion.case);
+        if let Test::Times(_, _, Against::Case(other, _))
+        | Test::Within(_, Against::Case(other, _)) = &assertion.condition.test
+        {
+            open.insert(*other);
+        }
+    }
+    open.into_iter().collect()
+}

@@ -304,7 +304,9 @@ proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(changes in changes()) {
         let mut text = sample::full().to_json();
-        changes.iter().for_each(|change| apply(&mut text, change));
+        for change in &changes {
+            apply(&mut text, change);
+        }
         if let Ok(record) = Record::parse(&text, "record.json") {
             read_all_figures(&record);
             prop_assert_eq!(Record::parse(&record.to_json(), "again").unwrap(), record);

@@ -1,0 +1,238 @@
+//! One condition on one case: from figures to an outcome with its evidence.
+
+use std::collections::HashMap;
+
+use super::value::{Figures, trouble};
+use crate::plan::{Against, Assertion, Level, Measure, Plan, Test};
+use crate::record::{CaseRecord, Evidence, Outcome, Record, Verdict};
+
+/// What all conditions of a plan are judged on.
+pub(super) struct Court<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) baseline: Option<&'a Record>,
+    cases: HashMap<&'a str, &'a CaseRecord>,
+}
+
+/// Why a condition is not judged on its figures.
+pub(super) struct Stop {
+    pub(super) outcome: Outcome,
+    pub(super) reason: String,
+}
+
+impl Stop {
+    pub(super) fn error(reason: impl Into<String>) -> Self {
+        Self { outcome: Outcome::Error, reason: reason.into() }
+    }
+
+    pub(super) fn skipped(reason: impl Into<String>) -> Self {
+        Self { outcome: Outcome::Skipped, reason: reason.into() }
+    }
+}
+
+/// A value, and what it is compared with where the condition is relative.
+#[derive(Clone, Copy)]
+pub(super) struct Pair {
+    pub(super) value: f64,
+    pub(super) reference: Option<f64>,
+}
+
+/// What a condition is decided on.
+pub(super) struct Matter {
+    /// All rounds together.
+    pub(super) whole: Pair,
+    /// Each round that has a value.
+    pub(super) rounds: Vec<Pair>,
+    /// How many rounds were measured, with or without a value of their own.
+    pub(super) measured: usize,
+}
+
+impl<'a> Court<'a> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        cases: &'a [CaseRecord],
+        baseline: Option<&'a Record>,
+    ) -> Self {
+        let cases = cases.iter().map(|case| (case.id.as_str(), case)).collect();
+        Self { plan, baseline, cases }
+    }
+
+    /// The case with this index in the plan, if it was selected.
+    pub(super) fn case(&self, index: usize) -> Option<&'a CaseRecord> {
+        let id = self.plan.cases.get(index)?.id.to_string();
+        self.cases.get(id.as_str()).copied()
+    }
+
+    /// The verdict on one condition; `None` if its case was not selected.
+    pub(super) fn verdict(&self, assertion: &Assertion) -> Option<Verdict> {
+        let case = self.case(assertion.case)?;
+        let mut evidence = nothing_yet(assertion);
+        let outcome = match self.examine(assertion, case, &mut evidence) {
+            Ok(outcome) => outcome,
+            Err(Stop { outcome, reason }) => {
+                evidence.reason = Some(reason);
+                outcome
+            }
+        };
+        Some(Verdict {
+            case: case.id.clone(),
+            condition: assertion.text.clone(),
+            why: assertion.why.clone(),
+            line: assertion.line,
+            gate: assertion.level == Level::Gate,
+            outcome,
+            evidence,
+        })
+    }
+
+    /// The outcome, with the evidence filled in as far as it goes.
+    fn examine(
+        &self,
+        assertion: &Assertion,
+        case: &CaseRecord,
+        evidence: &mut Evidence,
+    ) -> Result<Outcome, Stop> {
+        if !case.skipped.is_empty() {
+            return Err(Stop::skipped(case.skipped.join("; ")));
+        }
+        let test = &assertion.condition.test;
+        let metric = assertion.condition.metric;
+        let figures = Figures::of(metric, case, |_| true);
+        evidence.rounds = figures.rounds.iter().map(|(_, value)| value.clone().ok()).collect();
+        evidence.measured = figures.whole.clone().ok();
+        evidence.limits = constant_limits(test);
+        if let Some(trouble) = trouble(case) {
+            return Err(of_troubled(assertion, evidence, trouble));
+        }
+        let whole = figures.whole.clone().map_err(|missing| Stop::error(missing.reason()))?;
+        if let Some(gap) = figures.gap() {
+            return Err(Stop::error(gap));
+        }
+        let matter = match test {
+            Test::Constant(..) | Test::Between(..) => Matter::constant(whole, &figures),
+            Test::Times(_, _, Against::Case(other, _))
+            | Test::Within(_, Against::Case(other, _)) => {
+                self.against_case(assertion, case, *other, evidence)?
+            }
+            Test::Times(_, _, Against::Baseline) | Test::Within(_, Against::Baseline) => {
+                self.against_baseline(assertion, case, &figures, evidence)?
+            }
+        };
+        self.decide(assertion, &matter, evidence)
+    }
+
+    /// The rule in the module's doc.
+    fn decide(
+        &self,
+        assertion: &Assertion,
+        matter: &Matter,
+        evidence: &mut Evidence,
+    ) -> Result<Outcome, Stop> {
+        let test = &assertion.condition.test;
+        let Pair { value, reference } = matter.whole;
+        evidence.measured = Some(value);
+        evidence.limits = limits(test, matter.whole);
+        evidence.reference_value = reference;
+        evidence.ratio =
+            reference.map(|reference| value / reference).filter(|ratio| ratio.is_finite());
+        if evidence.limits.iter().any(|limit| !limit.is_finite()) {
+            evidence.limits.clear();
+            return Err(Stop::error("the limit is not a number"));
+        }
+        let wanted = usize::try_from(self.plan.run.rounds.min).unwrap_or(usize::MAX);
+        if matter.measured < wanted {
+            let reason = format!("{} of {wanted} rounds were measured", matter.measured);
+            return Err(Stop { outcome: Outcome::Inconclusive, reason });
+        }
+        let holds = holds(test, matter.whole);
+        let rounds = match assertion.condition.metric.measure {
+            Measure::LatencyMin | Measure::LatencyMax | Measure::Errors => [].as_slice(),
+            _ => &matter.rounds,
+        };
+        let of = rounds.len();
+        let held = rounds.iter().filter(|round| self::holds(test, **round)).count();
+        let reason = match (holds, held) {
+            (true, held) if held == of => return Ok(Outcome::Pass),
+            (false, 0) => return Ok(Outcome::Fail),
+            (true, 0) => format!("none of {of} rounds holds, but all of them together do"),
+            (false, held) if held == of => {
+                format!("each of {of} rounds holds, but all of them together don't")
+            }
+            _ => format!("{held} of {of} rounds hold: the limit lies within their spread"),
+        };
+        Err(Stop { outcome: Outcome::Inconclusive, reason })
+    }
+}
+
+impl Matter {
+    fn constant(whole: f64, figures: &Figures) -> Self {
+        let pair = |value| Pair { value, reference: None };
+        let rounds = figures.rounds.iter().filter_map(|(_, value)| value.clone().ok());
+        Self {
+            whole: pair(whole),
+            rounds: rounds.map(pair).collect(),
+            measured: figures.rounds.len(),
+        }
+    }
+}
+
+/// A case with failed I/Os or rounds can't pass. It can fail, by its count of errors alone: that
+/// is what the author asked about, and no round could take it back.
+fn of_troubled(assertion: &Assertion, evidence: &Evidence, trouble: String) -> Stop {
+    let counts_errors = assertion.condition.metric.measure == Measure::Errors;
+    let test = &assertion.condition.test;
+    let constant = matches!(test, Test::Constant(..) | Test::Between(..));
+    let violates = |value| !holds(test, Pair { value, reference: None });
+    let failed = counts_errors && constant && evidence.measured.is_some_and(violates);
+    Stop { outcome: if failed { Outcome::Fail } else { Outcome::Error }, reason: trouble }
+}
+
+/// The evidence before anything was looked at.
+fn nothing_yet(assertion: &Assertion) -> Evidence {
+    let metric = assertion.condition.metric;
+    Evidence {
+        metric: metric.to_string(),
+        unit: metric.measure.unit(),
+        measured: None,
+        rounds: Vec::new(),
+        limits: constant_limits(&assertion.condition.test),
+        reference: None,
+        reference_value: None,
+        ratio: None,
+        higher_is_better: metric.measure.higher_is_better(),
+        reason: None,
+    }
+}
+
+/// The limits, where no reference is needed for them.
+fn constant_limits(test: &Test) -> Vec<f64> {
+    let mut limits = match *test {
+        Test::Constant(_, limit) => vec![limit],
+        Test::Between(low, high) => vec![low, high],
+        Test::Times(..) | Test::Within(..) => Vec::new(),
+    };
+    limits.retain(|limit| limit.is_finite());
+    limits
+}
+
+/// The limit, or the lower and the upper one, in the metric's unit.
+fn limits(test: &Test, pair: Pair) -> Vec<f64> {
+    let reference = pair.reference.unwrap_or(f64::NAN);
+    match *test {
+        Test::Constant(_, limit) => vec![limit],
+        Test::Between(low, high) => vec![low, high],
+        Test::Times(_, factor, _) => vec![factor * reference],
+        Test::Within(share, _) => vec![(1.0 - share) * reference, (1.0 + share) * reference],
+    }
+}
+
+/// Whether the value satisfies the test. Never true of anything that is not a number.
+fn holds(test: &Test, pair: Pair) -> bool {
+    let value = pair.value;
+    match (test, limits(test, pair).as_slice()) {
+        (Test::Constant(comparison, _) | Test::Times(comparison, ..), [limit]) => {
+            comparison.holds(value, *limit)
+        }
+        (_, [low, high]) => *low <= value && value <= *high,
+        _ => false,
+    }
+}

@@ -1,0 +1,161 @@
+//! What a relative condition is compared with: another case of the run, or an earlier record.
+
+use super::examine::{Court, Matter, Pair, Stop};
+use super::value::{Figures, Missing, trouble};
+use crate::plan::{Assertion, EngineChoice};
+use crate::record::{CaseRecord, Evidence, Record};
+
+impl Court<'_> {
+    /// The case paired by round with another one.
+    pub(super) fn against_case(
+        &self,
+        assertion: &Assertion,
+        case: &CaseRecord,
+        other: usize,
+        evidence: &mut Evidence,
+    ) -> Result<Matter, Stop> {
+        let Some(name) = self.plan.cases.get(other).map(|other| other.id.to_string()) else {
+            return Err(Stop::error("the case to compare with is not in the plan"));
+        };
+        evidence.reference = Some(name.clone());
+        let Some(other_case) = self.case(other) else {
+            return Err(Stop::error(format!(
+                "{name}, the case to compare with, was not selected: add --case '{name}'"
+            )));
+        };
+        if !other_case.skipped.is_empty() {
+            let reasons = other_case.skipped.join("; ");
+            return Err(Stop::skipped(format!(
+                "{name}, the case to compare with, was skipped: {reasons}"
+            )));
+        }
+        if let Some(trouble) = trouble(other_case) {
+            return Err(Stop::error(format!("{name}, the case to compare with: {trouble}")));
+        }
+        if self.left_to_us(assertion.case) || self.left_to_us(other) {
+            same_backend(case, other_case, &name)?;
+        }
+        let metric = assertion.condition.metric;
+        let mine = Figures::of(metric, case, |round| measured_in(other_case, round));
+        let theirs = Figures::of(metric, other_case, |round| measured_in(case, round));
+        let whole = mine.whole.clone();
+        let whole = Pair {
+            value: whole.map_err(|missing| Stop::error(missing.reason()))?,
+            reference: Some(reference_value(&theirs, &name)?),
+        };
+        let pairs = mine.rounds.iter().filter_map(|(round, value)| {
+            let (_, reference) = theirs.rounds.iter().find(|(other, _)| other == round)?;
+            let (value, reference) = value.clone().ok().zip(reference.clone().ok())?;
+            Some(Pair { value, reference: Some(reference) })
+        });
+        Ok(Matter { whole, rounds: pairs.collect(), measured: mine.rounds.len() })
+    }
+
+    /// Each round of the case against all rounds that the baseline has of it.
+    pub(super) fn against_baseline(
+        &self,
+        assertion: &Assertion,
+        case: &CaseRecord,
+        figures: &Figures,
+        evidence: &mut Evidence,
+    ) -> Result<Matter, Stop> {
+        const NAME: &str = "the baseline";
+        evidence.reference = Some("baseline".to_owned());
+        let Some(baseline) = self.baseline else {
+            return Err(Stop::error("no baseline was given: --baseline FILE"));
+        };
+        let earlier = comparable(case, baseline)?;
+        if self.left_to_us(assertion.case) {
+            same_backend(case, earlier, NAME)?;
+        }
+        let theirs = Figures::of(assertion.condition.metric, earlier, |_| true);
+        let reference = Some(reference_value(&theirs, NAME)?);
+        let whole = figures.whole.clone().map_err(|missing| Stop::error(missing.reason()))?;
+        let rounds = figures.rounds.iter().filter_map(|(_, value)| value.clone().ok());
+        Ok(Matter {
+            whole: Pair { value: whole, reference },
+            rounds: rounds.map(|value| Pair { value, reference }).collect(),
+            measured: figures.rounds.len(),
+        })
+    }
+
+    /// Whether the plan leaves the way to the kernel to the program.
+    fn left_to_us(&self, case: usize) -> bool {
+        self.plan.cases.get(case).is_some_and(|case| case.workload.engine == EngineChoice::Auto)
+    }
+}
+
+/// The merged value to compare with; not 0, with which nothing can be compared.
+fn reference_value(theirs: &Figures, name: &str) -> Result<f64, Stop> {
+    let missing = |missing: Missing| Stop::error(format!("{name}: {}", missing.reason()));
+    if let Some(gap) = theirs.gap() {
+        return Err(Stop::error(format!("{name}: {gap}")));
+    }
+    match theirs.whole.clone().map_err(missing)? {
+        0.0 => Err(Stop::error(format!("{name} has 0 there, with which nothing can be compared"))),
+        value => Ok(value),
+    }
+}
+
+fn measured_in(case: &CaseRecord, round: u32) -> bool {
+    case.rounds.iter().any(|known| known.round == round && known.measurement.is_some())
+}
+
+fn backend(case: &CaseRecord) -> Option<&str> {
+    case.measured().first().map(|measurement| measurement.backend.name.as_str())
+}
+
+/// A comparison of two ways to the kernel is not one of two disks.
+fn same_backend(case: &CaseRecord, other: &CaseRecord, name: &str) -> Result<(), Stop> {
+    match (backend(case), backend(other)) {
+        (Some(mine), Some(theirs)) if mine != theirs => Err(Stop::error(format!(
+            "it was measured through {mine}, but {name} through {theirs}: set `engine` for both"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The same case in an earlier record, if its figures can be compared with these.
+fn comparable<'r>(case: &CaseRecord, baseline: &'r Record) -> Result<&'r CaseRecord, Stop> {
+    if baseline.interrupted {
+        return Err(Stop::error("the baseline is of a run that was stopped before its end"));
+    }
+    let simulated = backend(case) == Some("sim");
+    if simulated != baseline.simulated {
+        let word = |simulated| if simulated { "a simulated" } else { "a real" };
+        return Err(Stop::error(format!(
+            "this is {} run, and the baseline {} one",
+            word(simulated),
+            word(baseline.simulated)
+        )));
+    }
+    let Some(earlier) = baseline.cases.iter().find(|earlier| earlier.id == case.id) else {
+        return Err(Stop::error(format!("the baseline has no case {}", case.id)));
+    };
+    if !earlier.skipped.is_empty() {
+        let reasons = earlier.skipped.join("; ");
+        return Err(Stop::error(format!("the baseline skipped this case: {reasons}")));
+    }
+    if let Some(trouble) = trouble(earlier) {
+        return Err(Stop::error(format!("the baseline could not measure this case: {trouble}")));
+    }
+    match difference(case, earlier) {
+        Some(difference) => Err(Stop::error(format!("the baseline did other work: {difference}"))),
+        None => Ok(earlier),
+    }
+}
+
+/// The first parameter of the load that differs. Seeds choose among equal loads, and may.
+fn difference(case: &CaseRecord, earlier: &CaseRecord) -> Option<String> {
+    let load = |case: &CaseRecord| -> Vec<(String, String)> {
+        case.parameters.iter().filter(|(key, _)| key != "seed").cloned().collect()
+    };
+    let (now, then) = (load(case), load(earlier));
+    let value = |of: &[(String, String)], key: &str| {
+        let found = of.iter().find(|(known, _)| known == key);
+        found.map_or_else(|| "not set".to_owned(), |(_, value)| value.clone())
+    };
+    let mut keys = now.iter().chain(&then).map(|(key, _)| key);
+    let key = keys.find(|key| value(&now, key) != value(&then, key))?;
+    Some(format!("{key} was {} there and is {} here", value(&then, key), value(&now, key)))
+}
