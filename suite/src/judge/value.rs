@@ -105,7 +105,7 @@ pub(super) fn trouble(case: &CaseRecord) -> Option<String> {
     for round in &case.rounds {
         let why = match (&round.error, &round.measurement) {
             (Some(error), _) => error.as_str(),
-            (None, None) => "nobody knows why",
+            (None, None) => "no reason was recorded",
             (None, Some(_)) => continue,
         };
         troubles.push(format!("round {} could not be measured: {why}", round.round));

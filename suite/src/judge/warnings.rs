@@ -232,3 +232,145 @@ fn median(values: &[f64]) -> f64 {
         _ => 0.0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::sample::{case, even_series, fault, reads, steady};
+    use crate::units::Nanos;
+
+    fn told(round: Measurement) -> Vec<String> {
+        warnings(&case("lrs/read", vec![round]), Some(1))
+    }
+
+    /// The one warning about this round.
+    fn only(round: Measurement) -> String {
+        let mut all = told(round);
+        assert_eq!(all.len(), 1, "{all:?}");
+        all.remove(0)
+    }
+
+    /// A sound second of 10,000 reads with these counts in its ten intervals.
+    fn paced(counts: [u64; 10]) -> Measurement {
+        let mut round = steady(10_000);
+        round.series.completed = counts.to_vec();
+        round
+    }
+
+    #[test]
+    fn a_sound_case_has_no_warning() {
+        assert_eq!(told(steady(10_000)), [""; 0]);
+        assert_eq!(told(steady(100)), [""; 0]);
+        assert_eq!(warnings(&case("lrs/read", Vec::new()), Some(1)), [""; 0], "nothing was run");
+    }
+
+    #[test]
+    fn a_depth_that_was_not_reached() {
+        let at = |latency: u64| {
+            let mut round = steady(10_000);
+            round.queue_depth_achieved = latency as f64 / 100_000.0;
+            round.kinds.read.latency_ns = reads((0..10_000).map(|_| latency)).latency(None);
+            warnings(&case("lrs/read", vec![round]), Some(32))
+        };
+        assert_eq!(at(2_880_000), [""; 0]);
+        let told = at(2_000_000);
+        assert!(told[0].starts_with("20.0 I/Os were in flight on average where 32 were"));
+        assert_eq!(told.len(), 1, "{told:?}");
+    }
+
+    #[test]
+    fn what_the_kernel_and_the_clock_did() {
+        let mut round = steady(10_000);
+        round.short_transfers = 3;
+        assert!(only(round).starts_with("the kernel cut 3 transfers short"));
+        let mut round = steady(10_000);
+        round.clock_anomalies = 2;
+        assert!(only(round).starts_with("the clock went backwards over 2 I/Os"));
+    }
+
+    #[test]
+    fn few_ios_say_little() {
+        assert!(only(steady(99)).starts_with("99 I/Os in all are few"));
+        let mut broken = steady(0);
+        broken.faults = vec![fault(5, 1)];
+        assert_eq!(told(broken), [""; 0], "that they failed is said elsewhere");
+    }
+
+    #[test]
+    fn a_first_interval_unlike_the_rest() {
+        let slow = only(paced([600, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000]));
+        assert!(slow.starts_with("the first moments were 40 % below the rest"), "{slow}");
+        let fast = only(paced([1500, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000]));
+        assert!(fast.starts_with("the first moments were 50 % above the rest"), "{fast}");
+        let near = paced([750, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000]);
+        assert_eq!(told(near), [""; 0]);
+        let few = paced([3, 9, 10, 12, 11, 8, 10, 9, 11, 10]);
+        assert_eq!(told(few), [""; 0], "chance alone does this to ten I/Os");
+        let odd = paced([600, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000]);
+        let once = case("lrs/read", vec![odd, steady(10_000)]);
+        assert_eq!(warnings(&once, None), [""; 0], "once in two rounds is chance");
+    }
+
+    #[test]
+    fn a_speed_that_still_drifts() {
+        let fall = only(paced([1200, 1180, 1150, 1100, 1060, 1000, 940, 900, 850, 820]));
+        assert!(fall.contains("still falling at the end, by 20 %"), "{fall}");
+        let rise = only(paced([820, 850, 900, 940, 1000, 1060, 1100, 1150, 1180, 1200]));
+        assert!(rise.contains("still rising at the end"), "{rise}");
+        let waves = paced([1050, 950, 1050, 950, 1050, 950, 1050, 950, 1050, 950]);
+        assert_eq!(told(waves), [""; 0]);
+    }
+
+    #[test]
+    fn an_unfinished_last_interval_is_no_drift() {
+        let mut round = steady(10_000);
+        round.series = even_series(10_000);
+        round.series.completed.push(1);
+        round.series.bytes.push(4096);
+        round.series.window_ns = Nanos(1_000_100_000);
+        assert_eq!(told(round), [""; 0]);
+    }
+
+    #[test]
+    fn a_busy_processor() {
+        let mut round = steady(10_000);
+        round.cpu = round.cpu.map(|mut cpu| {
+            cpu.user_ns = 800_000_000;
+            cpu
+        });
+        assert!(only(round.clone()).starts_with("the workers used 100 % of a processor each"));
+        round.workers.push(round.workers[0].clone());
+        assert_eq!(told(round), [""; 0], "shared by two workers");
+    }
+
+    #[test]
+    fn reads_that_a_cache_answered() {
+        let device = |read_bytes| {
+            let mut round = steady(10_000);
+            round.device = round.device.map(|mut device| {
+                device.read_bytes = read_bytes;
+                device
+            });
+            round
+        };
+        let cached = only(device(4096 * 8000));
+        assert!(cached.starts_with("the reads did not reach the device: it read 31.2 MiB of the"));
+        assert_eq!(told(device(4096 * 9000)), [""; 0]);
+        assert_eq!(told(device(4096 * 20_000)), [""; 0], "others may read as well");
+        let mut buffered = case("lrs/read", vec![device(0)]);
+        buffered.parameters.retain(|(key, _)| key != "cache");
+        assert_eq!(warnings(&buffered, None), [""; 0], "a cache is what was asked for");
+    }
+
+    #[test]
+    fn figures_that_contradict_each_other() {
+        let with_depth = |achieved| {
+            let mut round = steady(10_000);
+            round.queue_depth_achieved = achieved;
+            round
+        };
+        assert_eq!(told(with_depth(1.05)), [""; 0]);
+        assert!(only(with_depth(1.2)).starts_with("I/Os a second times mean latency is 1.0 in"));
+        assert_eq!(told(with_depth(300.0)), [""; 0], "too few I/Os for that depth to tell");
+    }
+}
