@@ -4,11 +4,13 @@
 //! the device. A partition has its own folder, inside its disk's.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::sys::stat::{major, minor};
 
 /// Sysfs and diskstats count in sectors of this many bytes, whatever the device's own are.
@@ -167,6 +169,54 @@ pub fn stable_id(by_id: &Path, number: DeviceNumber) -> Option<String> {
         .min_by_key(|name| (is_bare(name), name.clone()))
 }
 
+/// The size of an open block device in bytes (`BLKGETSIZE64`).
+///
+/// # Errors
+/// `ENOTTY` for what is no block device.
+pub fn device_bytes(device: &File) -> io::Result<u64> {
+    let mut bytes = 0_u64;
+    // SAFETY: the descriptor is open while it is borrowed, and the kernel writes 64 bits.
+    unsafe { call::size(device.as_raw_fd(), &raw mut bytes) }?;
+    Ok(bytes)
+}
+
+/// The logical block size of an open block device in bytes (`BLKSSZGET`).
+///
+/// # Errors
+/// `ENOTTY` for what is no block device.
+pub fn logical_block_bytes(device: &File) -> io::Result<u32> {
+    let mut bytes = 0;
+    // SAFETY: the descriptor is open while it is borrowed, and the kernel writes one `int`.
+    unsafe { call::logical_block_size(device.as_raw_fd(), &raw mut bytes) }?;
+    u32::try_from(bytes).map_err(io::Error::other)
+}
+
+/// Which of the media that all devices have had since the boot an open block device has now
+/// (`BLKGETDISKSEQ`); `None` on kernels before 5.15.
+///
+/// # Errors
+/// What the kernel returns but `ENOTTY`.
+pub fn disk_sequence(device: &File) -> io::Result<Option<u64>> {
+    let mut sequence = 0_u64;
+    // SAFETY: the descriptor is open while it is borrowed, and the kernel writes 64 bits.
+    match unsafe { call::disk_sequence(device.as_raw_fd(), &raw mut sequence) } {
+        Ok(_) => Ok(Some(sequence)),
+        Err(Errno::ENOTTY | Errno::EINVAL) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Calls of linux/fs.h.
+mod call {
+    use nix::libc::c_int;
+    use nix::{ioctl_read, ioctl_read_bad, request_code_read};
+
+    ioctl_read_bad!(logical_block_size, nix::libc::BLKSSZGET, c_int);
+    // Declared with `size_t` there; the kernel writes 64 bits whatever that is.
+    ioctl_read_bad!(size, request_code_read!(0x12, 114, size_of::<usize>()), u64);
+    ioctl_read!(disk_sequence, 0x12, 128, u64);
+}
+
 fn parse_counters(text: &str) -> Option<DeviceCounters> {
     let fields: Option<Vec<u64>> =
         text.split_whitespace().map(|field| field.parse().ok()).collect();
@@ -242,6 +292,15 @@ mod tests {
         assert_eq!(parse_counters("1 2 3"), None);
         assert_eq!(parse_counters("1 2 x 4 5 6 7 8 9 10 11"), None);
         assert!(captured().counters(number("1:1")).is_err());
+    }
+
+    #[test]
+    fn a_file_is_no_device() {
+        let file = tempfile::tempfile_in("/var/tmp").unwrap();
+        let enotty = Some(Errno::ENOTTY as i32);
+        assert_eq!(device_bytes(&file).unwrap_err().raw_os_error(), enotty);
+        assert_eq!(logical_block_bytes(&file).unwrap_err().raw_os_error(), enotty);
+        assert_eq!(disk_sequence(&file).unwrap(), None);
     }
 
     #[test]

@@ -1,6 +1,5 @@
-//! Direct I/O: what the kernel says about its alignment, and the size of devices.
+//! Direct I/O: what the kernel says about its alignment.
 
-use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _};
@@ -64,45 +63,9 @@ pub fn direct_io(file: impl AsFd) -> io::Result<DirectIo> {
     }
 }
 
-/// The logical block size of an open block device in bytes (`BLKSSZGET`).
-///
-/// # Errors
-/// `ENOTTY` for what is no block device.
-pub fn logical_block_bytes(device: &File) -> io::Result<u32> {
-    mod call {
-        nix::ioctl_read_bad!(block_size, nix::libc::BLKSSZGET as nix::libc::c_ulong, i32);
-    }
-    let mut bytes = 0;
-    // SAFETY: the descriptor is open, and the kernel writes one `int` (linux/fs.h).
-    unsafe { call::block_size(device.as_raw_fd(), &raw mut bytes) }?;
-    u32::try_from(bytes).map_err(io::Error::other)
-}
-
-/// The size of an open block device in bytes (`BLKGETSIZE64`).
-///
-/// # Errors
-/// `ENOTTY` for what is no block device.
-pub fn device_bytes(device: &File) -> io::Result<u64> {
-    mod call {
-        // Declared with `size_t` and filled with 64 bits: the same on the machines we run on.
-        nix::ioctl_read!(size, 0x12, 114, usize);
-    }
-    let mut bytes = 0_usize;
-    // SAFETY: the descriptor is open, and the kernel writes one 64-bit number (linux/fs.h).
-    unsafe { call::size(device.as_raw_fd(), &raw mut bytes) }?;
-    Ok(bytes as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_file_is_no_device() {
-        let file = tempfile::tempfile_in("/var/tmp").unwrap();
-        assert_eq!(device_bytes(&file).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
-        assert_eq!(logical_block_bytes(&file).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
-    }
 
     #[test]
     fn alignment_is_powers_of_two() {
