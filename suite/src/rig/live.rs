@@ -1,0 +1,188 @@
+//! Storage that is there and proved: what workloads run on.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
+
+use super::build::{private_name, same_as_surveyed};
+use super::error::RigError;
+use super::identity;
+use super::survey::{SurveyedDisk, SurveyedSetup, block_of};
+use super::undo::{Folder, Scrap, UndoError, UndoOnDrop};
+use crate::os::blockdev::DeviceNumber;
+use crate::units::Bytes;
+
+/// All storage of a run. Dropping it removes what was made for it.
+#[derive(Debug)]
+pub struct Rig {
+    pub(super) disks: Vec<Live>,
+    pub(super) setups: Vec<SurveyedSetup>,
+    pub(super) undo: UndoOnDrop,
+}
+
+/// One disk.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub surveyed: SurveyedDisk,
+    /// Open through the page cache: for reading and writing where we made it, else for reading.
+    pub file: Arc<File>,
+    pub path: PathBuf,
+    /// `None` for what was there before.
+    pub made: Option<Made>,
+}
+
+/// A file that we made.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub folder: Folder,
+    pub bytes: u64,
+    /// Whether it is of the disk's full size, to be used from round to round.
+    pub standing: bool,
+}
+
+/// How a case uses its storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// Past the page cache.
+    pub direct: bool,
+    /// For writing too.
+    pub write: bool,
+    /// On a new and empty file where the disk is a directory. A loopback disk stands for a device,
+    /// which has no new files.
+    pub fresh: bool,
+}
+
+/// One disk of a setup, open.
+#[derive(Debug)]
+pub struct Member {
+    /// The disk's name.
+    pub name: String,
+    /// Open as it was asked for.
+    pub file: Arc<File>,
+    /// Bytes that can be used: the same for all members of a setup, and whole chunks where it is
+    /// striped.
+    pub bytes: u64,
+    /// What addresses of buffers have to be multiples of; 1 through the page cache.
+    pub memory_align: usize,
+    /// What offsets and lengths have to be multiples of; 1 through the page cache.
+    pub offset_align: u32,
+    /// The block device that it is or lies on, where there is one.
+    pub block_device: Option<DeviceNumber>,
+    path: PathBuf,
+    /// Removes a fresh file with the last of its members.
+    _scrap: Option<Scrap>,
+}
+
+impl Rig {
+    /// The disks as they turned out: sizes and alignments are proved.
+    pub fn disks(&self) -> impl Iterator<Item = &SurveyedDisk> {
+        self.disks.iter().map(|disk| &disk.surveyed)
+    }
+
+    /// Opens the disks of a setup, in their order.
+    ///
+    /// # Errors
+    /// What the machine refused; [`RigError::Changed`] when a device is not what was surveyed.
+    ///
+    /// # Panics
+    /// When the survey was not told of a need for this setup and this access.
+    pub fn open(&self, setup: usize, access: Access) -> Result<Vec<Member>, RigError> {
+        let setup = self.setups.iter().find(|surveyed| surveyed.setup == setup);
+        let setup = setup.expect("the survey was told of every setup that is used");
+        let mut members = Vec::new();
+        for index in &setup.disks {
+            let disk = self.disks.iter().find(|disk| disk.surveyed.disk == *index);
+            let disk = disk.expect("a survey without troubles has all disks of its setups");
+            members.push(self.open_disk(disk, access)?);
+        }
+        let smallest = members.iter().map(|member| member.bytes).min().unwrap_or(0);
+        let chunk = setup.chunk.map_or(1, |chunk| chunk.0);
+        let bytes = smallest / chunk * chunk;
+        for member in &mut members {
+            if bytes == 0 {
+                return Err(RigError::TooSmall {
+                    disk: member.name.clone(),
+                    path: member.path.clone(),
+                    bytes: Bytes(smallest),
+                    block: Bytes(chunk),
+                });
+            }
+            member.bytes = bytes;
+        }
+        Ok(members)
+    }
+
+    /// Removes everything that was made, and returns what could not be.
+    #[must_use]
+    pub fn tear_down(self) -> Vec<UndoError> {
+        self.undo.0.now()
+    }
+
+    fn open_disk(&self, disk: &Live, access: Access) -> Result<Member, RigError> {
+        let surveyed = &disk.surveyed;
+        let mut flags = if access.write { OFlag::O_RDWR } else { OFlag::O_RDONLY };
+        if access.direct {
+            flags |= OFlag::O_DIRECT;
+        }
+        let fresh = access.fresh && surveyed.kind == super::DiskKind::Directory;
+        let standing = disk.made.as_ref().is_none_or(|made| made.standing);
+        assert!(fresh || standing, "the survey was told of every access to {}", surveyed.name);
+        assert!(
+            !access.write || disk.made.is_some(),
+            "a survey without troubles writes to nothing that exists: {}",
+            surveyed.name
+        );
+        let (file, path, scrap) = match &disk.made {
+            Some(made) if fresh => self.fresh_file(disk, made, flags)?,
+            _ => {
+                let file = identity::reopen(&disk.file, flags)
+                    .map_err(|source| RigError::system("open", &disk.path, source))?;
+                if disk.made.is_none() {
+                    same_as_surveyed(surveyed, &file)?;
+                }
+                (Arc::new(file), disk.path.clone(), None)
+            }
+        };
+        let align = surveyed.align.filter(|_| access.direct);
+        let block = block_of(surveyed.align).0;
+        Ok(Member {
+            name: surveyed.name.clone(),
+            file,
+            bytes: surveyed.size.0 / block * block,
+            memory_align: align.map_or(1, |align| align.memory_bytes as usize),
+            offset_align: align.map_or(1, |align| align.offset_bytes),
+            block_device: surveyed.block_device.as_ref().map(|device| device.number),
+            path,
+            _scrap: scrap,
+        })
+    }
+
+    fn fresh_file(
+        &self,
+        disk: &Live,
+        made: &Made,
+        flags: OFlag,
+    ) -> Result<(Arc<File>, PathBuf, Option<Scrap>), RigError> {
+        let name = private_name(&format!(".diskproof-{{}}-{}-fresh", disk.surveyed.name));
+        let undo = self.undo.0.clone();
+        let (file, number) = undo.make_file(&made.folder, &name, flags & OFlag::O_DIRECT)?;
+        Ok((file, made.folder.path.join(name), Some(Scrap { undo, number })))
+    }
+}
+
+impl Member {
+    /// Makes the page cache forget this file or device, so that reads of it come from the disk.
+    ///
+    /// # Errors
+    /// What the kernel returns.
+    pub fn drop_cache(&self) -> Result<(), RigError> {
+        // Pages that are not on the disk yet are kept by the advice.
+        self.file
+            .sync_data()
+            .map_err(|source| RigError::system("write out", &self.path, source))?;
+        posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+            .map_err(|errno| RigError::system("drop the page cache of", &self.path, errno))
+    }
+}
