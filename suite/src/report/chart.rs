@@ -5,7 +5,8 @@
 
 use std::fmt::Write as _;
 
-use super::text::legible;
+use super::facts::short;
+use super::text::escaped;
 use crate::measure::{Histogram, IoKind, Measurement};
 use crate::units::{Unit, human};
 
@@ -15,10 +16,10 @@ const TIME_POINTS: usize = 120;
 const CURVE_POINTS: usize = 100;
 
 /// Size of a large chart in its own units, which are about a pixel on a phone.
-const WIDTH: f64 = 440.0;
-const HEIGHT: f64 = 232.0;
-const LEFT: f64 = 62.0;
-const RIGHT: f64 = 14.0;
+const WIDTH: f64 = 400.0;
+const HEIGHT: f64 = 222.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 22.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 40.0;
 
@@ -163,10 +164,10 @@ pub(super) fn over_time(
     let mut plot =
         Plot::new(id, &format!("{what} over time"), &description, (0.0, window), (0.0, top));
     for tick in ticks {
-        plot.y_tick(tick, &short(tick, unit));
+        plot.y_tick(tick, &label(tick, unit));
     }
     for tick in linear_ticks(window, Unit::Count) {
-        plot.x_tick(tick, &short(tick, Unit::Count));
+        plot.x_tick(tick, &label(tick, Unit::Count));
     }
     plot.x_axis("seconds of the measured window");
     for (index, line) in lines.iter().enumerate() {
@@ -263,22 +264,17 @@ pub(super) fn percentiles(
     );
     let mut plot = Plot::new(id, "Latency by percentile", &description, (0.0, nines), (low, high));
     for tick in ticks {
-        plot.y_tick(tick, &short(10_f64.powf(tick), Unit::Nanoseconds));
+        plot.y_tick(tick, &label(10_f64.powf(tick), Unit::Nanoseconds));
     }
-    plot.x_tick(0.0, "p0");
-    for (at, label) in [
-        (1.0, "p90"),
-        (2.0, "p99"),
-        (3.0, "p99.9"),
-        (4.0, "p99.99"),
-        (5.0, "p99.999"),
-        (6.0, "p99.9999"),
-    ] {
+    plot.x_tick(0.0, "0");
+    for (at, label) in
+        [(1.0, "90"), (2.0, "99"), (3.0, "99.9"), (4.0, "99.99"), (5.0, "99.999"), (6.0, "99.9999")]
+    {
         if at <= nines {
             plot.x_tick(at, label);
         }
     }
-    plot.x_axis("share of I/Os that were faster");
+    plot.x_axis("percentile");
     curves.iter().for_each(|curve| draw_curve(&mut plot, curve));
     limits.iter().for_each(|limit| draw_limit_point(&mut plot, limit, nines));
     label_curves(&mut plot, &curves);
@@ -351,7 +347,7 @@ fn label_curves(plot: &mut Plot, curves: &[Curve]) {
     for curve in curves.iter().rev() {
         let class = curve.kind.word();
         let text_x = x;
-        x -= class.len() as f64 * 6.6 + 5.0;
+        x -= class.len() as f64 * 6.8 + 6.0;
         plot.add(&format!(
             "<text class=\"key\" x=\"{text_x:.1}\" y=\"13\" text-anchor=\"end\">{class}</text>\
              <path class=\"line {class}\" d=\"M{:.1} 9H{x:.1}\"/>",
@@ -454,28 +450,28 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     all[first..=last].to_vec()
 }
 
-/// A tick's label: no digits that say nothing.
-fn short(value: f64, unit: Unit) -> String {
-    let text = human(value, unit).replace(" IOPS", "");
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, rest) = text.split_at(end);
-    let number = match number.contains('.') {
-        true => number.trim_end_matches('0').trim_end_matches('.'),
-        false => number,
-    };
-    match number {
-        "0" => "0".to_owned(),
-        number => format!("{number}{rest}"),
-    }
+/// A tick's label, without the word that the caption has.
+fn label(value: f64, unit: Unit) -> String {
+    if value == 0.0 { "0".to_owned() } else { short(value, unit).replace(" IOPS", "") }
 }
 
 fn seconds(value: f64) -> String {
     human(value * 1e9, Unit::Nanoseconds)
 }
 
+/// A name as markup that may break behind the signs that part it, rather than anywhere.
+pub(super) fn breakable(name: &str) -> String {
+    let mut out = String::new();
+    for part in name.split_inclusive(['/', ',', '[', ']', '_', '.', ':']) {
+        out.push_str(&markup(part));
+        out.push_str("<wbr>");
+    }
+    out.trim_end_matches("<wbr>").to_owned()
+}
+
 /// Text within markup.
 pub(super) fn markup(text: &str) -> String {
-    legible(text)
+    escaped(text)
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
@@ -495,16 +491,16 @@ mod tests {
         assert_eq!(linear_ticks(10.0, Unit::Count), [0.0, 2.5, 5.0, 7.5, 10.0]);
         assert_eq!(linear_ticks(f64::NAN, Unit::Iops), [0.0, 1.0]);
         let labels: Vec<_> =
-            log_ticks(4.2, 6.1).iter().map(|t| short(10_f64.powf(*t), Unit::Nanoseconds)).collect();
+            log_ticks(4.2, 6.1).iter().map(|t| label(10_f64.powf(*t), Unit::Nanoseconds)).collect();
         assert_eq!(labels, ["10 us", "30 us", "100 us", "300 us", "1 ms", "3 ms"]);
     }
 
     #[test]
     fn labels_have_no_idle_digits() {
-        assert_eq!(short(25_000.0, Unit::Iops), "25k");
-        assert_eq!(short(2_500.0, Unit::Iops), "2.5k");
-        assert_eq!(short(0.0, Unit::BytesPerSecond), "0");
-        assert_eq!(short(100.0 * f64::from(1 << 20), Unit::BytesPerSecond), "100 MiB/s");
+        assert_eq!(label(25_000.0, Unit::Iops), "25k");
+        assert_eq!(label(2_500.0, Unit::Iops), "2.5k");
+        assert_eq!(label(0.0, Unit::BytesPerSecond), "0");
+        assert_eq!(label(100.0 * f64::from(1 << 20), Unit::BytesPerSecond), "100 MiB/s");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::text::{counted, shell_word};
 use crate::measure::{IoFault, IoKind, Measurement};
 use crate::record::{CaseRecord, Evidence, Outcome, Record, Verdict};
-use crate::units::{Bytes, Percentile, Unit, human};
+use crate::units::{Percentile, Unit, human};
 
 /// How a verdict or a whole run is shown. Ordered by how much it asks for the reader's eye.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,7 +89,11 @@ pub(super) fn headline(record: &Record) -> Headline {
         }
         3 if conclusion.errors > 0 => {
             let errors = of_total(conclusion.errors);
-            (Mark::Error, "Error", format!("{errors} could not be measured"))
+            let failed = match conclusion.failed {
+                0 => String::new(),
+                failed => format!(", {failed} failed"),
+            };
+            (Mark::Error, "Error", format!("{errors} could not be measured{failed}"))
         }
         3 => (Mark::Error, "Error", "not everything could be measured".to_owned()),
         4 => (Mark::Skipped, "Nothing judged", "no condition was put to the test".to_owned()),
@@ -119,7 +123,11 @@ pub(super) fn counts(record: &Record) -> String {
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     let total = counted(record.verdicts.len(), "condition");
-    if said.is_empty() { total } else { format!("{total}: {}", said.join(", ")) }
+    match said.len() {
+        0 => total,
+        1 if conclusion.passed > 0 => format!("{total} on {}", counted(record.cases.len(), "case")),
+        _ => format!("{total}: {}", said.join(", ")),
+    }
 }
 
 /// What a reader has to know before any figure: in which way this is not a full run of real
@@ -222,6 +230,9 @@ pub(super) fn figure(value: Option<f64>, unit: Unit) -> Option<String> {
 
 /// The same in the unit that it is kept in, with all that can matter of it.
 pub(super) fn exact(value: f64, unit: Unit) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
     let number = format!("{value:.3}");
     let number = number.trim_end_matches('0').trim_end_matches('.');
     let unit = match unit {
@@ -246,12 +257,36 @@ pub(super) fn measured_and_limit(verdict: &Verdict) -> (Option<String>, Option<S
         limits.iter().any(|&limit| value != limit && human(value, *unit) == human(limit, *unit))
     });
     let say = |value: f64| if blurred { exact(value, *unit) } else { human(value, *unit) };
+    let set = |value: f64| if blurred { exact(value, *unit) } else { short(value, *unit) };
     let limit = match limits[..] {
-        [limit] => Some(format!("{} {}", sign(&verdict.condition), say(limit)).trim().to_owned()),
-        [low, high] => Some(format!("{} to {}", say(low), say(high))),
+        [limit] => Some(format!("{} {}", sign(&verdict.condition), set(limit)).trim().to_owned()),
+        [low, high] => Some(format!("{} to {}", set(low), set(high))),
         _ => None,
     };
     (measured.map(say), limit)
+}
+
+/// A figure that somebody set, without digits that say nothing: `4 ms`, `1.5 GiB/s`.
+pub(super) fn short(value: f64, unit: Unit) -> String {
+    let text = human(value, unit);
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, rest) = text.split_at(end);
+    match number.contains('.') {
+        true => format!("{}{rest}", number.trim_end_matches('0').trim_end_matches('.')),
+        false => text,
+    }
+}
+
+/// Why a verdict came out as it did, where that is not plain: every reason of a skip.
+pub(super) fn reason(record: &Record, verdict: &Verdict) -> Option<String> {
+    if verdict.outcome == Outcome::Skipped {
+        let case = record.cases.iter().find(|case| case.id == verdict.case);
+        let reasons = case.map(|case| case.skipped.join("; "));
+        if let Some(reasons) = reasons.filter(|reasons| !reasons.is_empty()) {
+            return Some(reasons);
+        }
+    }
+    verdict.evidence.reason.clone()
 }
 
 /// The comparison sign of a condition as written; empty where it has none.
@@ -272,15 +307,22 @@ pub(super) fn compared(evidence: &Evidence) -> Option<String> {
     })
 }
 
+/// The least and the most of the rounds, where there are several.
+pub(super) fn range(evidence: &Evidence) -> Option<(String, String)> {
+    let rounds = || evidence.rounds.iter().flatten().copied();
+    let low = rounds().fold(f64::INFINITY, f64::min);
+    let high = rounds().fold(f64::NEG_INFINITY, f64::max);
+    let said = (figure(Some(low), evidence.unit)?, figure(Some(high), evidence.unit)?);
+    (rounds().count() > 1).then_some(said)
+}
+
 /// `3 rounds from 4.80 ms to 5.50 ms`, where there are several.
 pub(super) fn spread(evidence: &Evidence) -> Option<String> {
-    let rounds: Vec<f64> = evidence.rounds.iter().flatten().copied().collect();
-    let low = rounds.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let (low, high) = (figure(Some(low), evidence.unit)?, figure(Some(high), evidence.unit)?);
-    (rounds.len() > 1).then(|| match low == high {
-        true => format!("{} at {low}", counted(rounds.len(), "round")),
-        false => format!("{} from {low} to {high}", counted(rounds.len(), "round")),
+    let (low, high) = range(evidence)?;
+    let rounds = counted(evidence.rounds.iter().flatten().count(), "round");
+    Some(match low == high {
+        true => format!("{rounds} at {low}"),
+        false => format!("{rounds} from {low} to {high}"),
     })
 }
 
@@ -302,7 +344,10 @@ pub(super) fn troubles(record: &Record, case: &CaseRecord) -> Vec<String> {
             troubles.push(format!("{times} stamped earlier than their start: the clock went back"));
         }
     }
-    if case.rounds.is_empty() && case.skipped.is_empty() {
+    let said = record.verdicts.iter().any(|verdict| {
+        verdict.case == case.id && matches!(verdict.outcome, Outcome::Error | Outcome::Skipped)
+    });
+    if case.rounds.is_empty() && case.skipped.is_empty() && !said {
         let why = if record.interrupted { "the run was stopped before it" } else { "not measured" };
         troubles.push(format!("No round was run: {why}"));
     }
@@ -408,12 +453,7 @@ pub(super) fn needs_baseline(record: &Record) -> bool {
     record.verdicts.iter().any(reference)
 }
 
-/// A size as it is said, `2 GiB`, `1.61 GB` never: binary, three digits.
+/// A size as it is said, binary and in three digits: `2 GiB`.
 pub(super) fn size(bytes: u64) -> String {
-    let exact = Bytes(bytes).to_string();
-    // `512MiB` is exact and short; what isn't short is said in three digits.
-    if exact.len() <= 7 {
-        return exact;
-    }
-    human(bytes as f64, Unit::BytesPerSecond).trim_end_matches("/s").to_owned()
+    short(bytes as f64, Unit::BytesPerSecond).trim_end_matches("/s").to_owned()
 }

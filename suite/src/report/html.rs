@@ -1,20 +1,20 @@
 //! The page: one HTML file without network or script, in the order of a reader's questions.
 //!
 //! What stands on it is put into plain views here, and `page.html` lays them out with every text
-//! escaped. Charts alone come as markup, from [`chart`](super::chart), which escapes its own.
+//! escaped. Charts and names with places to break alone come as markup, from
+//! [`chart`](super::chart), which escapes what is in them.
 
 use serde::Serialize;
 use tera::{Context, Tera};
 
-use super::chart::{self, LimitLine, LimitPoint};
+use super::chart;
+use super::detail::{CaseView, FiguresView, case_view, figures_view, mark_of};
 use super::facts::{
-    self, Mark, compared, figures, headline, measured_and_limit, needs_baseline, notices, size,
-    spread, troubles, verdicts_worst_first,
+    self, Mark, compared, headline, measured_and_limit, needs_baseline, notices, size, spread,
+    verdicts_worst_first,
 };
-use super::text::{clipped, counted, elapsed, legible, legible_lines};
-use crate::measure::{IoKind, Measurement, Share};
-use crate::record::{CaseRecord, Record, Verdict};
-use crate::units::{Percentile, Unit, human};
+use super::text::{clipped, counted, elapsed, escaped, escaped_lines};
+use crate::record::{Record, Verdict};
 
 /// The largest page; what a browser on a phone opens without trouble.
 const LIMIT: usize = 20 << 20;
@@ -22,10 +22,6 @@ const LIMIT: usize = 20 << 20;
 const TEXT: usize = 2_000;
 /// Longest plan that is shown whole.
 const PLAN: usize = 400_000;
-/// Shares that get a bar each.
-const SHARES: usize = 32;
-/// Up to this many cases all details are open; in a longer list only those with a problem.
-const OPEN_CASES: usize = 4;
 
 /// How much goes onto the page: conditions, rows of figures, and cases with details. Tried in
 /// turn until the page is within [`LIMIT`]; the last one always is.
@@ -68,6 +64,7 @@ struct PageView {
     facts: Vec<String>,
     conditions: Vec<ConditionView>,
     conditions_left: usize,
+    any_compared: bool,
     figures: Vec<FiguresView>,
     figures_left: usize,
     cases: Vec<CaseView>,
@@ -87,6 +84,7 @@ struct PageView {
 struct ConditionView {
     mark: &'static str,
     sign: &'static str,
+    /// Markup, as are all names.
     case: String,
     /// Number of the case's details, where they are on the page.
     anchor: Option<usize>,
@@ -96,58 +94,9 @@ struct ConditionView {
     measured: Option<String>,
     limit: Option<String>,
     compared: Option<String>,
-    spread: Option<String>,
+    range: Option<String>,
     dots: String,
     line: usize,
-}
-
-/// One case in the table of figures.
-#[derive(Serialize)]
-struct FiguresView {
-    case: String,
-    anchor: Option<usize>,
-    rounds: usize,
-    depth: String,
-    cpu: Option<String>,
-    rows: Vec<RowView>,
-}
-
-#[derive(Serialize)]
-struct RowView {
-    kind: &'static str,
-    samples: u64,
-    cells: [Option<String>; 7],
-}
-
-#[derive(Serialize)]
-struct CaseView {
-    number: usize,
-    id: String,
-    what: String,
-    mark: &'static str,
-    sign: &'static str,
-    word: &'static str,
-    open: bool,
-    skipped: Vec<String>,
-    troubles: Vec<String>,
-    warnings: Vec<String>,
-    parameters: Vec<(String, String)>,
-    rounds: Option<String>,
-    charts: Vec<String>,
-    figures: Option<FiguresView>,
-    backends: Vec<String>,
-    extra: Vec<(&'static str, String)>,
-    members: Option<BalanceView>,
-    workers: Option<BalanceView>,
-}
-
-/// How even the shares of members or workers are.
-#[derive(Serialize)]
-struct BalanceView {
-    what: &'static str,
-    summary: String,
-    shares: Vec<(String, String, String, String)>,
-    left: usize,
 }
 
 #[derive(Serialize)]
@@ -173,7 +122,7 @@ fn view(record: &Record, (conditions, rows, details): (usize, usize, usize)) -> 
     let conditions: Vec<_> = verdicts
         .iter()
         .take(conditions)
-        .map(|verdict| condition(verdict, anchor(&verdict.case)))
+        .map(|verdict| condition(record, verdict, anchor(&verdict.case)))
         .collect();
     let measured: Vec<_> =
         record.cases.iter().filter_map(|case| Some((case, case.merged()?))).collect();
@@ -193,6 +142,7 @@ fn view(record: &Record, (conditions, rows, details): (usize, usize, usize)) -> 
         counts: facts::counts(record),
         notices: notices(record).iter().map(|notice| safe(notice)).collect(),
         facts: page_facts(record),
+        any_compared: conditions.iter().any(|row| row.compared.is_some()),
         conditions_left: verdicts.len() - conditions.len(),
         conditions,
         figures_left: measured.len() - figures.len(),
@@ -202,10 +152,10 @@ fn view(record: &Record, (conditions, rows, details): (usize, usize, usize)) -> 
         disks: record.disks.iter().take(rows).map(disk).collect(),
         host: host(record),
         plan_path: safe(&record.plan.path),
-        plan_text: clipped(&legible_lines(text), PLAN),
+        plan_text: clipped(&escaped_lines(text), PLAN),
         plan_cut: text.chars().nth(PLAN).is_some(),
-        rerun: legible(&facts::rerun(record)),
-        rerun_failed: facts::rerun_failed(record).map(|command| legible(&command)),
+        rerun: escaped(&facts::rerun(record)),
+        rerun_failed: facts::rerun_failed(record).map(|command| escaped(&command)),
         needs_baseline: needs_baseline(record),
         diskproof: safe(&record.diskproof),
     }
@@ -224,247 +174,36 @@ fn page_facts(record: &Record) -> Vec<String> {
     facts
 }
 
-fn condition(verdict: &Verdict, anchor: Option<usize>) -> ConditionView {
+fn condition(record: &Record, verdict: &Verdict, anchor: Option<usize>) -> ConditionView {
     let mark = Mark::of(verdict);
     let evidence = &verdict.evidence;
     let (measured, limit) = measured_and_limit(verdict);
     let rounds: Vec<f64> = evidence.rounds.iter().flatten().copied().take(64).collect();
-    let spread = spread(evidence);
-    let title = spread.clone().or(measured.clone()).unwrap_or_default();
+    let title = spread(evidence).or(measured.clone()).unwrap_or_default();
     let sign = facts::sign(&verdict.condition);
     ConditionView {
         mark: mark.word(),
         sign: mark.sign(),
-        case: safe(&verdict.case),
+        case: name(&verdict.case),
         anchor,
         condition: safe(&verdict.condition),
         why: verdict.why.as_deref().map(safe),
-        reason: evidence.reason.as_deref().map(safe),
+        reason: facts::reason(record, verdict).map(|reason| safe(&reason)),
         measured,
-        limit,
-        compared: compared(evidence).map(|text| safe(&text)),
-        spread,
+        limit: limit.map(|limit| typeset(&limit)),
+        compared: compared(evidence).map(|text| name(&text)),
+        range: facts::range(evidence).map(|(low, high)| range_text(&low, &high)),
         dots: chart::dots(&rounds, &evidence.limits, sign, mark.word(), &title),
         line: verdict.line,
     }
 }
 
-fn figures_view(case: &CaseRecord, merged: &Measurement, anchor: Option<usize>) -> FiguresView {
-    let figures = figures(case.measured().len(), merged);
-    let row = |row: facts::KindRow| RowView {
-        kind: row.kind.word(),
-        samples: row.samples,
-        cells: [row.iops, row.bandwidth, row.mean, row.p50, row.p99, row.p999, row.max],
-    };
-    FiguresView {
-        case: safe(&case.id),
-        anchor,
-        rounds: figures.rounds,
-        depth: figures.depth,
-        cpu: figures.cpu,
-        rows: figures.rows.into_iter().map(row).collect(),
-    }
-}
-
-/// What a case comes to: the worst of its conditions, and of what else went wrong.
-fn mark_of(record: &Record, case: &CaseRecord) -> Option<Mark> {
-    if !troubles(record, case).is_empty() {
-        return Some(Mark::Error);
-    }
-    let own = record.verdicts.iter().filter(|verdict| verdict.case == case.id).map(Mark::of);
-    let warned = (!case.warnings.is_empty()).then_some(Mark::Warning);
-    let skipped = (!case.skipped.is_empty()).then_some(Mark::Skipped);
-    own.chain(warned).chain(skipped).max()
-}
-
-fn case_view(record: &Record, index: usize) -> CaseView {
-    let case = &record.cases[index];
-    let mark = mark_of(record, case);
-    let problem = mark.is_some_and(|mark| mark > Mark::Skipped);
-    let measured = case.measured();
-    let merged = case.merged();
-    let mut view = CaseView {
-        number: index,
-        id: safe(&case.id),
-        what: safe(&case.what),
-        mark: mark.map_or("none", Mark::word),
-        sign: mark.map_or("", Mark::sign),
-        word: mark.map_or("no condition", Mark::word),
-        open: problem || record.cases.len() <= OPEN_CASES,
-        skipped: case.skipped.iter().map(|reason| safe(reason)).collect(),
-        troubles: troubles(record, case).iter().take(20).map(|trouble| safe(trouble)).collect(),
-        warnings: case.warnings.iter().take(20).map(|warning| safe(warning)).collect(),
-        parameters: case.parameters.iter().map(|(key, value)| (safe(key), safe(value))).collect(),
-        rounds: None,
-        charts: Vec::new(),
-        figures: None,
-        backends: backends(&measured),
-        extra: Vec::new(),
-        members: None,
-        workers: None,
-    };
-    if let Some(merged) = merged {
-        view.rounds = Some(rounds_text(&measured));
-        view.charts = charts(record, index, &measured, &merged);
-        view.figures = Some(figures_view(case, &merged, None));
-        view.extra = extra(&merged);
-        view.members = balance("disk", &merged.members);
-        view.workers = balance("worker", &merged.workers);
-    }
-    view
-}
-
-fn rounds_text(measured: &[&Measurement]) -> String {
-    let seconds: f64 = measured.iter().map(|round| round.duration_ns.as_secs()).sum();
-    let each = human(seconds * 1e9 / measured.len() as f64, Unit::Nanoseconds);
-    match measured.len() {
-        1 => format!("1 round of {each}"),
-        count => format!("{count} rounds of {each}"),
-    }
-}
-
-/// Rate over time, in the unit that its conditions speak of, else in the one that suits the block
-/// size; and latency by percentile.
-fn charts(
-    record: &Record,
-    index: usize,
-    measured: &[&Measurement],
-    merged: &Measurement,
-) -> Vec<String> {
-    let case = &record.cases[index];
-    let own: Vec<_> = record.verdicts.iter().filter(|verdict| verdict.case == case.id).collect();
-    let asked = |unit| own.iter().any(|verdict| verdict.evidence.unit == unit);
-    let mean_bytes = merged.bytes(None) / merged.completed(None).max(1);
-    let units: &[Unit] = match (asked(Unit::Iops), asked(Unit::BytesPerSecond)) {
-        (true, true) => &[Unit::Iops, Unit::BytesPerSecond],
-        (true, false) => &[Unit::Iops],
-        (false, true) => &[Unit::BytesPerSecond],
-        (false, false) if mean_bytes < 64 << 10 => &[Unit::Iops],
-        (false, false) => &[Unit::BytesPerSecond],
-    };
-    let mut charts: Vec<String> = units
-        .iter()
-        .enumerate()
-        .map(|(nth, &unit)| {
-            let limits = limit_lines(&own, unit, merged);
-            chart::over_time(&format!("c{index}-{nth}"), measured, unit, &limits)
-        })
-        .collect();
-    let kinds: Vec<_> =
-        IoKind::ALL.iter().map(|&kind| (kind, &merged.kinds[kind].latency_ns)).collect();
-    charts.push(chart::percentiles(&format!("c{index}-p"), &kinds, &limit_points(&own)));
-    charts.retain(|chart| !chart.is_empty());
-    charts
-}
-
-/// Limits on the rate that the series shows: that of reads and writes together.
-fn limit_lines(own: &[&Verdict], unit: Unit, merged: &Measurement) -> Vec<LimitLine> {
-    let all = merged.completed(None);
-    let shown = |verdict: &&&Verdict| match verdict.evidence.metric.split_once('.') {
-        Some(("read", "iops" | "bandwidth")) => merged.completed(Some(IoKind::Read)) == all,
-        Some(("write", "iops" | "bandwidth")) => merged.completed(Some(IoKind::Write)) == all,
-        None => true,
-        Some(_) => false,
-    };
-    let of_unit = own.iter().filter(|verdict| verdict.evidence.unit == unit).filter(shown);
-    let lines = of_unit.flat_map(|verdict| {
-        let sign = facts::sign(&verdict.condition);
-        let finite = verdict.evidence.limits.iter().filter(|limit| limit.is_finite());
-        finite.map(move |&value| {
-            let label = format!("limit {sign} {}", human(value, unit)).replace("  ", " ");
-            LimitLine { value, label }
-        })
-    });
-    lines.take(4).collect()
-}
-
-fn limit_points(own: &[&Verdict]) -> Vec<LimitPoint> {
-    let points = own.iter().filter_map(|verdict| {
-        let (_, rank) = verdict.evidence.metric.rsplit_once("latency.p")?;
-        let percentile = Percentile::parse(rank).ok()?;
-        let value = *verdict.evidence.limits.first().filter(|limit| limit.is_finite())?;
-        let sign = facts::sign(&verdict.condition);
-        let label = format!("{percentile} {sign} {}", human(value, Unit::Nanoseconds));
-        let share = f64::from(percentile.0) / f64::from(Percentile::ONE);
-        Some(LimitPoint { share, value, label })
-    });
-    points.take(6).collect()
-}
-
-/// By which ways the rounds went, each once.
-fn backends(measured: &[&Measurement]) -> Vec<String> {
-    let mut said: Vec<String> = Vec::new();
-    for round in measured {
-        let backend = &round.backend;
-        let features = match backend.features.is_empty() {
-            true => String::new(),
-            false => format!(" with {}", backend.features.join(", ")),
-        };
-        let line = safe(&format!("{}{features}: {}", backend.name, backend.why));
-        if !said.contains(&line) {
-            said.push(line);
-        }
-    }
-    said
-}
-
-fn extra(merged: &Measurement) -> Vec<(&'static str, String)> {
-    let mut rows = Vec::new();
-    if let (Some(cpu), ios @ 1..) = (merged.cpu, merged.completed(None)) {
-        let user = human(cpu.user_ns as f64 / ios as f64, Unit::Nanoseconds);
-        let system = human(cpu.system_ns as f64 / ios as f64, Unit::Nanoseconds);
-        rows.push(("CPU time per I/O", format!("{user} in the program, {system} in the kernel")));
-    }
-    if let Some(device) = merged.device {
-        let (read, written) = (size(device.read_bytes), size(device.written_bytes));
-        let busy = device.utilization_percent;
-        let counted = format!("{read} read, {written} written, busy {busy:.0} % of the time");
-        rows.push(("The device itself counted", counted));
-    }
-    if merged.short_transfers > 0 {
-        let short = format!("{}, finished by asking again", merged.short_transfers);
-        rows.push(("Transfers cut short", short));
-    }
-    rows
-}
-
-fn balance(what: &'static str, shares: &[Share]) -> Option<BalanceView> {
-    let total: u64 = shares.iter().map(|share| share.bytes).sum();
-    let most = shares.iter().map(|share| share.bytes).max()?;
-    let least = shares.iter().map(|share| share.bytes).min()?;
-    if shares.len() < 2 || total == 0 {
-        return None;
-    }
-    let percent = |bytes: u64| format!("{:.1} %", bytes as f64 * 100.0 / total as f64);
-    let even = total as f64 / shares.len() as f64 / most as f64;
-    let bars = shares.iter().take(SHARES).map(|share| {
-        (
-            safe(&share.name),
-            share.completed.to_string(),
-            percent(share.bytes),
-            chart::bar(share.bytes as f64 / most as f64, even),
-        )
-    });
-    Some(BalanceView {
-        what,
-        summary: format!(
-            "{}: {} to {} of the bytes each; an even share is {:.1} %",
-            counted(shares.len(), what),
-            percent(least),
-            percent(most),
-            100.0 / shares.len() as f64
-        ),
-        shares: bars.collect(),
-        left: shares.len().saturating_sub(SHARES),
-    })
-}
-
 fn disk(disk: &crate::record::DiskRecord) -> DiskView {
     let (offset, memory) = (disk.offset_align_bytes, disk.memory_align_bytes);
     DiskView {
-        name: safe(&disk.name),
+        name: name(&disk.name),
         kind: safe(&disk.kind),
-        path: disk.path.as_deref().map(safe),
+        path: disk.path.as_deref().map(name),
         size: size(disk.size_bytes),
         filesystem: disk.filesystem.as_deref().map(safe),
         block_device: disk.block_device.as_deref().map(safe),
@@ -484,6 +223,20 @@ fn host(record: &Record) -> Vec<(&'static str, String)> {
 }
 
 /// A text of the author's or the machine's on one line, not endless; the template escapes it.
-fn safe(text: &str) -> String {
-    clipped(&legible(text), TEXT)
+pub(super) fn safe(text: &str) -> String {
+    clipped(&escaped(text), TEXT)
+}
+
+/// The same as markup that breaks where a name has its joints.
+pub(super) fn name(text: &str) -> String {
+    chart::breakable(&clipped(text, TEXT))
+}
+
+/// Signs as a page can set them.
+pub(super) fn typeset(text: &str) -> String {
+    text.replace("<=", "\u{2264}").replace(">=", "\u{2265}")
+}
+
+fn range_text(low: &str, high: &str) -> String {
+    if low == high { format!("all {low}") } else { format!("{low} \u{2013} {high}") }
 }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use super::facts::{self, compared, exact, measured_and_limit, spread, troubles};
-use super::text::{clipped, legible};
+use super::text::{acts, clipped};
 use crate::record::{CaseRecord, Outcome, Record, Verdict};
 
 /// Longest name or message; the rest of a monster says nothing more.
@@ -133,10 +133,9 @@ fn entries(record: &Record) -> Vec<Entry> {
     }
     for case in record.cases.iter().take(ENTRIES) {
         let troubles = troubles(record, case);
-        let judged = record
-            .verdicts
-            .iter()
-            .any(|verdict| verdict.case == case.id && verdict.outcome == Outcome::Error);
+        let judged = record.verdicts.iter().any(|verdict| {
+            verdict.case == case.id && verdict.outcome == Outcome::Error && verdict.gate
+        });
         if !troubles.is_empty() && !judged {
             let mut entry = error(record, &case.id, "is measured", "not-measured", &troubles[0]);
             entry.seconds = if timed.contains(&case.id) { 0.0 } else { measured_seconds(case) };
@@ -200,9 +199,8 @@ fn of_verdict(
         // Without data it is no pass, and being a warning it is no error of the run.
         (Outcome::Error, false) => not(Element::Skipped, "not-measured"),
         (Outcome::Skipped, _) => {
-            let reasons = case.map(|case| case.skipped.join("; ")).filter(|all| !all.is_empty());
-            let reasons = reasons.or_else(|| verdict.evidence.reason.clone());
-            let message = reasons.unwrap_or_else(|| "the case was not run".to_owned());
+            let message =
+                facts::reason(record, verdict).unwrap_or_else(|| "the case was not run".to_owned());
             State::Not(Element::Skipped, "not-run", message, body())
         }
     };
@@ -221,7 +219,7 @@ fn message(verdict: &Verdict) -> String {
     parts.extend(compared(&verdict.evidence));
     let parts = parts.join(", ");
     match &verdict.evidence.reason {
-        Some(reason) => format!("{parts}: {reason}"),
+        Some(reason) => format!("{parts}; {reason}"),
         None => parts,
     }
 }
@@ -244,7 +242,12 @@ fn body(record: &Record, verdict: &Verdict, case: Option<&CaseRecord>) -> String
     if let Some(reference) = &evidence.reference {
         let value = evidence.reference_value.map_or("not measured".to_owned(), say);
         lines.push(format!("reference {reference}, {value}"));
-        lines.extend(evidence.ratio.map(|ratio| format!("ratio {ratio:.4}")));
+        lines.extend(
+            evidence
+                .ratio
+                .filter(|ratio| ratio.is_finite())
+                .map(|ratio| format!("ratio {ratio:.4}")),
+        );
     }
     let rounds = evidence.rounds.iter().map(|value| value.map_or("-".to_owned(), say));
     let rounds: Vec<_> = rounds.collect();
@@ -329,14 +332,7 @@ fn attribute(text: &str) -> String {
 
 /// A text between tags. `>` is always escaped, so `]]>` can't stand there.
 fn content(text: &str) -> String {
-    let legible: String = text
-        .chars()
-        .map(|c| match c {
-            '\n' | '\t' => c,
-            // Pictures of controls are for pages; a log is searched, and U+FFFD is its custom.
-            c if c.is_control() => '\u{fffd}',
-            c => legible(c.encode_utf8(&mut [0; 4])).chars().next().unwrap_or('\u{fffd}'),
-        })
-        .collect();
-    legible.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    let legal = |c: char| if acts(c) && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
+    let text: String = text.chars().map(legal).collect();
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -7,7 +7,7 @@ use super::facts::{
     self, Mark, compared, figures, headline, measured_and_limit, notices, spread, troubles,
     verdicts_worst_first,
 };
-use super::text::{clipped, counted, elapsed, legible};
+use super::text::{clipped, counted, elapsed, escaped};
 use crate::record::{Record, Verdict};
 
 /// Bytes of the whole; an upload of more than 1 MiB is thrown away.
@@ -77,7 +77,7 @@ fn item(record: &Record, verdict: &Verdict) -> String {
     facts.extend(compared(&verdict.evidence).map(|compared| text(&compared)));
     facts.extend(spread(&verdict.evidence));
     let mut lines = vec![facts.join("; ")];
-    lines.extend(verdict.evidence.reason.as_ref().map(|reason| text(reason)));
+    lines.extend(facts::reason(record, verdict).map(|reason| text(&reason)));
     lines.extend(verdict.why.as_ref().map(|why| format!("expected because {}", text(why))));
     lines.push(code(&format!("{}:{}", record.plan.path, verdict.line)));
     format!(
@@ -184,7 +184,7 @@ fn cell(value: Option<String>) -> String {
 /// A text of the author's as text: whatever Markdown or HTML would make of a sign is undone.
 fn text(value: &str) -> String {
     let mut out = String::new();
-    let value = clipped(&legible(value), TEXT);
+    let value = clipped(&escaped(value), TEXT);
     let mut before = ' ';
     let mut signs = value.chars().peekable();
     while let Some(c) = signs.next() {

@@ -7,6 +7,7 @@
 //! and terminal escapes in it come out as text.
 
 mod chart;
+mod detail;
 mod facts;
 mod html;
 mod junit;

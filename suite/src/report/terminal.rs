@@ -37,8 +37,8 @@ pub fn terminal(record: &Record, style: Style, paths: &ReportPaths) -> String {
     let mut page = Page { out: String::new(), style, width: usize::from(style.width.max(60)) };
     page.title(record);
     page.figures(record);
+    page.line("");
     page.verdicts(record);
-    page.troubles(record);
     page.summary(record, paths);
     page.out
 }
@@ -75,12 +75,15 @@ impl Page {
         }
         let heads = ["IOPS", "bandwidth", "mean", "p50", "p99", "p99.9", "max"];
         self.line("");
-        let head = row("", heads.map(str::to_owned));
+        let rounds = measured[0].0.measured().len();
+        let alike = measured.iter().all(|(case, _)| case.measured().len() == rounds);
+        let head = if alike { counted(rounds, "round") } else { String::new() };
+        let head = row(&head, heads.map(str::to_owned));
         let head = self.styled(&head, Effects::DIMMED, None);
         self.line(&head);
         for (case, merged) in measured.iter().take(CASES) {
             let figures = figures(case.measured().len(), merged);
-            self.case_line(case, &figures);
+            self.case_line(case, &figures, !alike);
             for kind in figures.rows {
                 let cells =
                     [kind.iops, kind.bandwidth, kind.mean, kind.p50, kind.p99, kind.p999, kind.max];
@@ -92,12 +95,14 @@ impl Page {
         }
     }
 
-    fn case_line(&mut self, case: &CaseRecord, figures: &facts::Figures) {
+    fn case_line(&mut self, case: &CaseRecord, figures: &facts::Figures, rounds: bool) {
         let mut right = format!("depth {}", figures.depth);
         if let Some(cpu) = &figures.cpu {
             right += &format!("  CPU {cpu}");
         }
-        right += &format!("  {}", counted(figures.rounds, "round"));
+        if rounds {
+            right += &format!("  {}", counted(figures.rounds, "round"));
+        }
         let lines = wrapped(&safe(&case.id), self.width - 2);
         let (last, before) = lines.split_last().expect("wrapping gives a line at least");
         for line in before {
@@ -117,29 +122,37 @@ impl Page {
 
     /// Every verdict, in the order of the plan within its kind; the kinds that matter most last.
     fn verdicts(&mut self, record: &Record) {
-        let mut verdicts: Vec<_> = record.verdicts.iter().collect();
-        verdicts.sort_by_key(|verdict| Mark::of(verdict));
-        if !verdicts.is_empty() {
-            self.line("");
-        }
-        for group in verdicts.chunk_by(|a, b| Mark::of(a) == Mark::of(b)) {
-            let mark = Mark::of(group[0]);
-            let mut case = None;
-            for verdict in group.iter().take(VERDICTS) {
-                if mark == Mark::Pass {
-                    self.passed(verdict, case != Some(&verdict.case));
-                } else {
-                    self.remarkable(verdict, mark, record);
-                }
-                case = Some(&verdict.case);
-            }
-            if let Some(more) = group.len().checked_sub(VERDICTS).filter(|more| *more > 0) {
-                self.status(mark, &format!("... and {more} more; the page has them"));
+        for mark in
+            [Mark::Pass, Mark::Skipped, Mark::Warning, Mark::Inconclusive, Mark::Error, Mark::Fail]
+        {
+            let group = record.verdicts.iter().filter(|verdict| Mark::of(verdict) == mark);
+            self.group(record, mark, &group.collect::<Vec<_>>());
+            match mark {
+                Mark::Warning => self.warnings(record),
+                Mark::Error => self.troubles(record),
+                _ => {}
             }
         }
-        let warned =
-            record.cases.iter().flat_map(|case| case.warnings.iter().map(move |w| (case, w)));
-        for (case, warning) in warned.take(VERDICTS) {
+    }
+
+    fn group(&mut self, record: &Record, mark: Mark, group: &[&Verdict]) {
+        let mut case = None;
+        for verdict in group.iter().take(VERDICTS) {
+            if mark == Mark::Pass {
+                self.passed(verdict, case != Some(&verdict.case));
+            } else {
+                self.remarkable(verdict, mark, record);
+            }
+            case = Some(&verdict.case);
+        }
+        if let Some(more) = group.len().checked_sub(VERDICTS).filter(|more| *more > 0) {
+            self.status(mark, &format!("... and {more} more; the page has them"));
+        }
+    }
+
+    fn warnings(&mut self, record: &Record) {
+        let all = record.cases.iter().flat_map(|case| case.warnings.iter().map(move |w| (case, w)));
+        for (case, warning) in all.take(VERDICTS) {
             self.status(Mark::Warning, &safe(&case.id));
             self.paragraph(INDENT, &safe(warning));
         }
@@ -164,16 +177,17 @@ impl Page {
     fn remarkable(&mut self, verdict: &Verdict, mark: Mark, record: &Record) {
         self.status(mark, &safe(&verdict.case));
         let (measured, limit) = measured_and_limit(verdict);
-        self.pair(&safe(&verdict.condition), &measured.clone().unwrap_or("-".to_owned()));
-        let mut facts = Vec::new();
-        facts.extend(limit.map(|limit| format!("limit {limit}")));
-        facts.extend(compared(&verdict.evidence).map(|text| safe(&text)));
-        facts.extend(spread(&verdict.evidence));
-        if !facts.is_empty() && mark != Mark::Skipped {
+        self.pair(&safe(&verdict.condition), &measured.unwrap_or("-".to_owned()));
+        if mark != Mark::Skipped {
+            let limit = limit.map(|limit| format!("limit {limit}"));
+            let facts: Vec<_> = limit.into_iter().chain(spread(&verdict.evidence)).collect();
             self.paragraph(INDENT, &facts.join("; "));
+            if let Some(compared) = compared(&verdict.evidence) {
+                self.paragraph(INDENT, &safe(&compared));
+            }
         }
-        if let Some(reason) = &verdict.evidence.reason {
-            self.paragraph(INDENT, &safe(reason));
+        if let Some(reason) = facts::reason(record, verdict) {
+            self.paragraph(INDENT, &safe(&reason));
         }
         if let Some(why) = &verdict.why {
             self.paragraph(INDENT, &format!("expected because {}", safe(why)));
@@ -252,7 +266,7 @@ impl Page {
     }
 
     fn paragraph(&mut self, indent: usize, text: &str) {
-        for line in wrapped(text, self.width - indent) {
+        for line in wrapped(text, self.width - indent).iter().filter(|line| !line.is_empty()) {
             self.line(&format!("{:indent$}{line}", ""));
         }
     }
@@ -287,13 +301,13 @@ impl Page {
 }
 
 /// Width of the table of figures; everything that is set to the right is set to this edge.
-const TABLE: usize = 73;
+const TABLE: usize = 77;
 
 /// One row of figures.
 fn row(head: &str, cells: [String; 7]) -> String {
     let [iops, bandwidth, mean, p50, p99, p999, max] = cells;
     format!(
-        "    {head:<5} {iops:>6}  {bandwidth:>10}  {mean:>7}  {p50:>7}  {p99:>7}  {p999:>7}  \
+        "    {head:<9} {iops:>6}  {bandwidth:>10}  {mean:>7}  {p50:>7}  {p99:>7}  {p999:>7}  \
          {max:>7}"
     )
 }

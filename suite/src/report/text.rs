@@ -6,16 +6,16 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Whether a character would act on the reader's screen in place of being seen: controls, and
 /// those that turn the direction of writing or join what stands around them.
-fn acts(c: char) -> bool {
+pub(super) fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
+            '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
         || u32::from(c) & 0xfffe == 0xfffe
         || matches!(c, '\u{fdd0}'..='\u{fdef}')
 }
 
-/// One line for a terminal: nothing in it acts, `ESC` becomes `\u{1b}`.
+/// One line in which nothing acts: `ESC` becomes `\u{1b}`, as text.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -32,25 +32,13 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// One line for a page: controls become their pictures, the rest of what acts U+FFFD.
-pub(super) fn legible(text: &str) -> String {
-    text.chars().map(pictured).collect()
-}
-
-/// Several lines for a page: as [`legible`], but line ends and tabs stay.
-pub(super) fn legible_lines(text: &str) -> String {
-    let keep = |c| if matches!(c, '\n' | '\t') { c } else { pictured(c) };
-    text.replace("\r\n", "\n").chars().map(keep).collect()
-}
-
-fn pictured(c: char) -> char {
-    match c {
-        '\u{7f}' => '\u{2421}',
-        // The picture of each of the 32 stands in the same order from U+2400.
-        c if c < ' ' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
-        c if acts(c) => '\u{fffd}',
-        c => c,
-    }
+/// Several lines for a page: as [`escaped`], but line ends and tabs stay.
+pub(super) fn escaped_lines(text: &str) -> String {
+    let lines = text.split('\n').map(|line| {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        line.split('\t').map(escaped).collect::<Vec<_>>().join("\t")
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// At most `limit` characters, the last one an ellipsis where something was cut.
@@ -95,14 +83,17 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// How many bytes of `text` fit into `width` columns; at least one character.
+/// How many bytes of `text` fit into `width` columns, at least one character; rather up to a
+/// sign that separates the parts of a name, where there is one in the second half.
 fn fitting(text: &str, width: usize) -> usize {
     let mut used = 0;
     let over = text.char_indices().find(|&(at, c)| {
         used += c.width().unwrap_or(0);
         used > width && at > 0
     });
-    over.map_or(text.len(), |(at, _)| at)
+    let Some((end, _)) = over else { return text.len() };
+    let sign = text[..end].rfind(['/', ',', '-', ']', '_']).map(|at| at + 1);
+    sign.filter(|at| *at > end / 2).unwrap_or(end)
 }
 
 /// A word of a shell command, quoted where it has to be. Controls take the `$'…'` form that bash
@@ -144,6 +135,19 @@ pub(super) fn elapsed(milliseconds: u64) -> String {
     }
 }
 
+/// A count with its thousands apart: `69,831`.
+pub(super) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// `1 round`, `2 rounds`.
 pub(super) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
@@ -157,8 +161,7 @@ mod tests {
     fn nothing_that_acts_is_left() {
         let nasty = "a\u{1b}[31mb\0c\u{202e}d\u{fffe}e\nf";
         assert_eq!(escaped(nasty), "a\\u{1b}[31mb\\u{0}c\\u{202e}d\\u{fffe}e\\nf");
-        assert_eq!(legible(nasty), "a\u{241b}[31mb\u{2400}c\u{fffd}d\u{fffd}e\u{240a}f");
-        assert_eq!(legible_lines("a\r\nb\rc"), "a\nb\u{240d}c");
+        assert_eq!(escaped_lines("a\r\n\tb\rc\n"), "a\n\tb\\rc\n");
     }
 
     #[test]
@@ -196,6 +199,11 @@ mod tests {
             said,
             ["0 ms", "850 ms", "1.5 s", "10 s", "43 s", "1 min 0 s", "1 min 43 s", "2 h 5 min"]
         );
+    }
+
+    #[test]
+    fn thousands_are_apart() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 
     #[test]

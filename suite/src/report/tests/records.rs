@@ -46,7 +46,7 @@ fn latencies(chance: &mut Chance, samples: u64, typical: f64) -> Histogram {
             count.max(u64::from(step % 5 == 0 && left > 0)),
         );
         left = left.saturating_sub(count.max(1));
-        value *= if step < 20 { 1.035 } else { 1.09 };
+        value *= if step < 20 { 1.03 } else { 1.055 };
         share *= if step < 8 { 1.4 } else { 0.74 };
     }
     recorder.record_times(chance.count(typical, 1.0), left);
@@ -133,9 +133,12 @@ impl Load {
 
     fn series(&self, chance: &mut Chance, total: u64) -> Series {
         let count = 20;
+        let weights: Vec<f64> = (0..count).map(|_| chance.about(1.0, 6.0)).collect();
+        let sum: f64 = weights.iter().sum();
         let mut completed: Vec<u64> =
-            (0..count - 1).map(|_| chance.count(total as f64 / count as f64, 6.0)).collect();
-        completed.push(total.saturating_sub(completed.iter().sum()));
+            weights.iter().map(|weight| chance.count(total as f64 * weight / sum, 0.0)).collect();
+        let others: u64 = completed[1..].iter().sum();
+        completed[0] = total.saturating_sub(others);
         let bytes = completed.iter().map(|ios| ios * self.block).collect();
         let window = Nanos(self.seconds * 1_000_000_000);
         Series { interval_ns: Nanos(window.0 / count), window_ns: window, completed, bytes }
