@@ -170,9 +170,15 @@ pub(super) fn over_time(
         plot.x_tick(tick, &label(tick, Unit::Count));
     }
     plot.x_axis("seconds of the measured window");
+    let did = |kind| rounds.iter().any(|round| round.completed(Some(kind)) > 0);
+    let class = match (did(IoKind::Read), did(IoKind::Write)) {
+        (true, false) => "line read",
+        (false, true) => "line write",
+        _ => "line both",
+    };
     for (index, line) in lines.iter().enumerate() {
         let rank = (index + 1) as f64 / lines.len() as f64;
-        plot.line("line read", 0.35 + 0.65 * rank, line);
+        plot.line(class, 0.35 + 0.65 * rank, line);
     }
     for limit in limits {
         draw_limit(&mut plot, limit, top);
@@ -462,7 +468,7 @@ fn seconds(value: f64) -> String {
 /// A name as markup that may break behind the signs that part it, rather than anywhere.
 pub(super) fn breakable(name: &str) -> String {
     let mut out = String::new();
-    for part in name.split_inclusive(['/', ',', '[', ']', '_', '.', ':']) {
+    for part in name.split_inclusive(['/', ',', '[', ']', ' ']) {
         out.push_str(&markup(part));
         out.push_str("<wbr>");
     }

@@ -108,7 +108,7 @@ pub(super) fn case_view(record: &Record, index: usize) -> CaseView {
 
 fn rounds_text(measured: &[&Measurement]) -> String {
     let seconds: f64 = measured.iter().map(|round| round.duration_ns.as_secs()).sum();
-    let each = human(seconds * 1e9 / measured.len() as f64, Unit::Nanoseconds);
+    let each = short(seconds * 1e9 / measured.len() as f64, Unit::Nanoseconds);
     match measured.len() {
         1 => format!("1 round of {each}"),
         count => format!("{count} rounds of {each}"),

@@ -238,5 +238,11 @@ pub(super) fn typeset(text: &str) -> String {
 }
 
 fn range_text(low: &str, high: &str) -> String {
-    if low == high { format!("all {low}") } else { format!("{low} \u{2013} {high}") }
+    match (low.split_once(' '), high.split_once(' ')) {
+        _ if low == high => format!("all {low}"),
+        (Some((number, unit)), Some((_, same))) if unit == same => {
+            format!("{number} \u{2013} {high}")
+        }
+        _ => format!("{low} \u{2013} {high}"),
+    }
 }

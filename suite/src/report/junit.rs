@@ -56,7 +56,7 @@ pub fn junit(record: &Record) -> String {
         entries.iter().filter(is).count()
     };
     let (failures, errors) = (count(Element::Failure), count(Element::Error));
-    let measured: f64 = entries.iter().map(|entry| entry.seconds).sum();
+    let measured = entries.iter().fold(0.0, |sum, entry| sum + entry.seconds);
     let seconds = record.elapsed_ms.map_or(measured, |elapsed| elapsed as f64 / 1000.0);
     let name = attribute(&record.plan.name);
     let tests = entries.len();
@@ -263,7 +263,8 @@ fn body(record: &Record, verdict: &Verdict, case: Option<&CaseRecord>) -> String
 }
 
 fn measured_seconds(case: &CaseRecord) -> f64 {
-    case.measured().iter().map(|round| round.duration_ns.as_secs()).sum()
+    // Not `sum()`, which is -0.0 of nothing.
+    case.measured().iter().fold(0.0, |sum, round| sum + round.duration_ns.as_secs())
 }
 
 /// Consumers drop the second of two test cases with one name, so each gets its own.
