@@ -1,0 +1,329 @@
+//! The summary after a run: figures, then verdicts with the worst last, then what to do next.
+
+use anstyle::{AnsiColor, Effects};
+
+use super::facts::{
+    self, Mark, compared, figures, headline, measured_and_limit, needs_baseline, notices, spread,
+    troubles,
+};
+use super::text::{clipped, columns, counted, elapsed, escaped, wrapped};
+use crate::record::{CaseRecord, Record, Verdict};
+
+/// How the text may look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Whether colours are wanted. They never carry a meaning alone.
+    pub color: bool,
+    /// Columns of the terminal; less than 60 is taken as 60.
+    pub width: u16,
+}
+
+/// Where the reports of a run were written: what each is, and its path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReportPaths(pub Vec<(String, String)>);
+
+/// Cases whose figures are printed; a sweep of more is for the page.
+const CASES: usize = 120;
+/// Verdicts of one kind that are printed.
+const VERDICTS: usize = 200;
+/// Longest text of an author that is printed whole.
+const TEXT: usize = 600;
+/// Column at which text starts behind the status word.
+const INDENT: usize = 14;
+
+/// The summary of a run, ending with the commands that come next.
+#[must_use]
+pub fn terminal(record: &Record, style: Style, paths: &ReportPaths) -> String {
+    let mut page = Page { out: String::new(), style, width: usize::from(style.width.max(60)) };
+    page.title(record);
+    page.figures(record);
+    page.line("");
+    page.verdicts(record);
+    page.summary(record, paths);
+    page.out
+}
+
+/// The text so far.
+struct Page {
+    out: String,
+    style: Style,
+    width: usize,
+}
+
+impl Page {
+    fn title(&mut self, record: &Record) {
+        let name = safe(&record.plan.name);
+        let title = match &record.plan.description {
+            Some(description) => format!("{name}: {}", safe(description)),
+            None => name,
+        };
+        for line in wrapped(&title, self.width) {
+            let line = self.styled(&line, Effects::BOLD, None);
+            self.line(&line);
+        }
+        for notice in notices(record) {
+            self.paragraph(0, &safe(&notice));
+        }
+    }
+
+    /// A row for each kind of I/O under a line for each case.
+    fn figures(&mut self, record: &Record) {
+        let measured: Vec<_> =
+            record.cases.iter().filter_map(|case| Some((case, case.merged()?))).collect();
+        if measured.is_empty() {
+            return;
+        }
+        let heads = ["IOPS", "bandwidth", "mean", "p50", "p99", "p99.9", "max"];
+        self.line("");
+        let rounds = measured[0].0.measured().len();
+        let alike = measured.iter().all(|(case, _)| case.measured().len() == rounds);
+        let head = if alike { counted(rounds, "round") } else { String::new() };
+        let head = row(&head, heads.map(str::to_owned));
+        let head = self.styled(&head, Effects::DIMMED, None);
+        self.line(&head);
+        for (case, merged) in measured.iter().take(CASES) {
+            let figures = figures(case.measured().len(), merged);
+            self.case_line(case, &figures, !alike);
+            for kind in figures.rows {
+                let cells =
+                    [kind.iops, kind.bandwidth, kind.mean, kind.p50, kind.p99, kind.p999, kind.max];
+                self.line(&row(kind.kind.word(), cells.map(|cell| cell.unwrap_or("-".to_owned()))));
+            }
+        }
+        if let Some(more) = measured.len().checked_sub(CASES).filter(|more| *more > 0) {
+            self.line(&format!("  ... and {}; the page has them", counted(more, "more case")));
+        }
+    }
+
+    fn case_line(&mut self, case: &CaseRecord, figures: &facts::Figures, rounds: bool) {
+        let mut right = format!("depth {}", figures.depth);
+        if let Some(cpu) = &figures.cpu {
+            right += &format!("  CPU {cpu}");
+        }
+        if rounds {
+            right += &format!("  {}", counted(figures.rounds, "round"));
+        }
+        let lines = wrapped(&safe(&case.id), self.width - 2);
+        let (last, before) = lines.split_last().expect("wrapping gives a line at least");
+        for line in before {
+            let line = self.styled(line, Effects::BOLD, None);
+            self.line(&format!("  {line}"));
+        }
+        let room = TABLE.saturating_sub(2 + columns(last));
+        let name = self.styled(last, Effects::BOLD, None);
+        if room >= columns(&right) + 2 {
+            let gap = " ".repeat(room - columns(&right));
+            self.line(&format!("  {name}{gap}{right}"));
+        } else {
+            self.line(&format!("  {name}"));
+            self.line(&format!("{right:>TABLE$}"));
+        }
+    }
+
+    /// Every verdict, in the order of the plan within its kind; the kinds that matter most last.
+    fn verdicts(&mut self, record: &Record) {
+        for mark in
+            [Mark::Pass, Mark::Skipped, Mark::Warning, Mark::Inconclusive, Mark::Error, Mark::Fail]
+        {
+            let group = record.verdicts.iter().filter(|verdict| Mark::of(verdict) == mark);
+            self.group(record, mark, &group.collect::<Vec<_>>());
+            match mark {
+                Mark::Warning => self.warnings(record),
+                Mark::Error => self.troubles(record),
+                _ => {}
+            }
+        }
+    }
+
+    fn group(&mut self, record: &Record, mark: Mark, group: &[&Verdict]) {
+        let mut case = None;
+        for verdict in group.iter().take(VERDICTS) {
+            if mark == Mark::Pass {
+                self.passed(verdict, case != Some(&verdict.case));
+            } else {
+                self.remarkable(verdict, mark, record);
+            }
+            case = Some(&verdict.case);
+        }
+        if let Some(more) = group.len().checked_sub(VERDICTS).filter(|more| *more > 0) {
+            self.status(mark, &format!("... and {more} more; the page has them"));
+        }
+    }
+
+    fn warnings(&mut self, record: &Record) {
+        let all = record.cases.iter().flat_map(|case| case.warnings.iter().map(move |w| (case, w)));
+        for (case, warning) in all.take(VERDICTS) {
+            self.status(Mark::Warning, &safe(&case.id));
+            self.paragraph(INDENT, &safe(warning));
+        }
+    }
+
+    /// The case once, then a line for each of its conditions: as written, and what was measured.
+    fn passed(&mut self, verdict: &Verdict, first_of_case: bool) {
+        if first_of_case {
+            self.status(Mark::Pass, &safe(&verdict.case));
+        }
+        let (measured, _) = measured_and_limit(verdict);
+        let condition = safe(&verdict.condition);
+        let ratio = compared(&verdict.evidence).map(|text| safe(&text));
+        let measured = measured.unwrap_or("-".to_owned());
+        self.pair(&condition, &measured);
+        if let Some(ratio) = ratio {
+            self.paragraph(INDENT + 2, &ratio);
+        }
+    }
+
+    /// A verdict that a reader has to look at, with its whole ground.
+    fn remarkable(&mut self, verdict: &Verdict, mark: Mark, record: &Record) {
+        self.status(mark, &safe(&verdict.case));
+        let (measured, limit) = measured_and_limit(verdict);
+        self.pair(&safe(&verdict.condition), &measured.unwrap_or("-".to_owned()));
+        if mark != Mark::Skipped {
+            let limit = limit.map(|limit| format!("limit {limit}"));
+            let facts: Vec<_> = limit.into_iter().chain(spread(&verdict.evidence)).collect();
+            self.paragraph(INDENT, &facts.join("; "));
+            if let Some(compared) = compared(&verdict.evidence) {
+                self.paragraph(INDENT, &safe(&compared));
+            }
+        }
+        if let Some(reason) = facts::reason(record, verdict) {
+            self.paragraph(INDENT, &safe(&reason));
+        }
+        if let Some(why) = &verdict.why {
+            self.paragraph(INDENT, &format!("expected because {}", safe(why)));
+        }
+        let place = format!("{}:{}", safe(&record.plan.path), verdict.line);
+        for line in wrapped(&place, self.width - INDENT) {
+            let line = self.styled(&line, Effects::DIMMED, None);
+            self.line(&format!("{:INDENT$}{line}", ""));
+        }
+    }
+
+    /// Cases that went wrong, whether a condition was put on them or not.
+    fn troubles(&mut self, record: &Record) {
+        for case in &record.cases {
+            let troubles = troubles(record, case);
+            if let Some((first, more)) = troubles.split_first() {
+                self.status(Mark::Error, &safe(&case.id));
+                for trouble in [first].into_iter().chain(more.iter().take(8)) {
+                    self.paragraph(INDENT, &safe(trouble));
+                }
+                if more.len() > 8 {
+                    self.paragraph(INDENT, &format!("... and {} more", more.len() - 8));
+                }
+            }
+        }
+    }
+
+    fn summary(&mut self, record: &Record, paths: &ReportPaths) {
+        let headline = headline(record);
+        self.line("");
+        let word = self.mark_styled(&format!("{:>12}", headline.word), headline.mark);
+        let rest = wrapped(&headline.rest, self.width - INDENT);
+        self.line(&format!("{word}  {}", rest[0]));
+        rest[1..].iter().for_each(|line| self.line(&format!("{:INDENT$}{line}", "")));
+        let mut counts = facts::counts(record);
+        if let Some(milliseconds) = record.elapsed_ms {
+            counts += &format!("; {}", elapsed(milliseconds));
+        }
+        self.paragraph(INDENT, &counts);
+        for (what, path) in &paths.0 {
+            self.command(&safe(what), &safe(path));
+        }
+        if let Some(rerun) = facts::rerun_failed(record) {
+            self.command("rerun", &rerun);
+            if needs_baseline(record) {
+                let more = "(and the --baseline that it was compared with)";
+                self.paragraph(INDENT, more);
+            }
+        }
+    }
+
+    /// The status word in its column, and a text behind it.
+    fn status(&mut self, mark: Mark, text: &str) {
+        let word = format!("{:>12}", mark.word().to_uppercase());
+        let word = self.mark_styled(&word, mark);
+        let lines = wrapped(text, self.width - INDENT);
+        let first = self.styled(&lines[0], Effects::BOLD, None);
+        self.line(&format!("{word}  {first}"));
+        for line in &lines[1..] {
+            let line = self.styled(line, Effects::BOLD, None);
+            self.line(&format!("{:INDENT$}{line}", ""));
+        }
+    }
+
+    /// A text at the left, a figure at the right edge of the table, on one line where they fit.
+    fn pair(&mut self, left: &str, right: &str) {
+        let edge = self.width.min(TABLE);
+        let room = edge.saturating_sub(INDENT + columns(left));
+        if room >= columns(right) + 2 {
+            let gap = " ".repeat(room - columns(right));
+            self.line(&format!("{:INDENT$}{left}{gap}{right}", ""));
+        } else {
+            self.paragraph(INDENT, left);
+            self.line(&format!("{}{right}", " ".repeat(edge.saturating_sub(columns(right)))));
+        }
+    }
+
+    fn paragraph(&mut self, indent: usize, text: &str) {
+        for line in wrapped(text, self.width - indent).iter().filter(|line| !line.is_empty()) {
+            self.line(&format!("{:indent$}{line}", ""));
+        }
+    }
+
+    /// Something to copy: never broken, since a broken path or command can't be pasted.
+    fn command(&mut self, what: &str, text: &str) {
+        self.line(&format!("{what:>12}  {text}"));
+    }
+
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text.trim_end());
+        self.out.push('\n');
+    }
+
+    fn mark_styled(&self, text: &str, mark: Mark) -> String {
+        let color = match mark {
+            Mark::Pass => AnsiColor::Green,
+            Mark::Skipped => AnsiColor::Cyan,
+            Mark::Warning | Mark::Inconclusive => AnsiColor::Yellow,
+            Mark::Error | Mark::Fail => AnsiColor::Red,
+        };
+        self.styled(text, Effects::BOLD, Some(color))
+    }
+
+    fn styled(&self, text: &str, effects: Effects, color: Option<AnsiColor>) -> String {
+        if !self.style.color || text.is_empty() {
+            return text.to_owned();
+        }
+        let style = anstyle::Style::new().effects(effects).fg_color(color.map(Into::into));
+        format!("{style}{text}{style:#}")
+    }
+}
+
+/// Width of the table of figures; everything that is set to the right is set to this edge.
+const TABLE: usize = 77;
+
+/// One row of figures.
+fn row(head: &str, cells: [String; 7]) -> String {
+    let [iops, bandwidth, mean, p50, p99, p999, max] = cells;
+    format!(
+        "    {head:<9} {iops:>6}  {bandwidth:>10}  {mean:>7}  {p50:>7}  {p99:>7}  {p999:>7}  \
+         {max:>7}"
+    )
+}
+
+/// A text of the author's, harmless and not endless.
+fn safe(text: &str) -> String {
+    clipped(&escaped(text), TEXT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_as_wide_as_the_table() {
+        let cells = ["999k", "1023 MiB/s", "9.99 ms", "", "", "", "99.9 ms"].map(str::to_owned);
+        assert_eq!(columns(&row("write", cells)), TABLE);
+    }
+}
