@@ -281,8 +281,12 @@ pub(super) fn percentiles(
         }
     }
     plot.x_axis("percentile");
-    curves.iter().for_each(|curve| draw_curve(&mut plot, curve));
-    limits.iter().for_each(|limit| draw_limit_point(&mut plot, limit, nines));
+    for curve in &curves {
+        draw_curve(&mut plot, curve);
+    }
+    for limit in limits {
+        draw_limit_point(&mut plot, limit, nines);
+    }
     label_curves(&mut plot, &curves);
     plot.finish()
 }

@@ -114,7 +114,7 @@ fn view(record: &Record, (conditions, rows, details): (usize, usize, usize)) -> 
     let headline = headline(record);
     // With more cases than have room, those that ask for the reader's eye have details.
     let mut shown: Vec<usize> = (0..record.cases.len()).collect();
-    shown.sort_by_key(|&index| std::cmp::Reverse(mark_of(record, &record.cases[index])));
+    shown.sort_by_cached_key(|&index| std::cmp::Reverse(mark_of(record, &record.cases[index])));
     shown.truncate(details);
     shown.sort_unstable();
     let anchor = |id: &str| shown.iter().copied().find(|&index| record.cases[index].id == id);
