@@ -168,7 +168,7 @@ fn page_facts(record: &Record) -> Vec<String> {
     );
     facts.extend(record.elapsed_ms.map(elapsed));
     facts.push(counted(record.cases.len(), "case"));
-    let rounds = record.cases.iter().map(|case| case.rounds.len()).sum();
+    let rounds = record.cases.iter().map(|case| case.measured().len()).sum();
     facts.push(counted(rounds, "round"));
     facts.extend(record.host.as_ref().map(|host| safe(&host.name)));
     facts

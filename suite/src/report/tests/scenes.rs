@@ -111,7 +111,7 @@ fn mixed_verdicts(cases: &[CaseRecord]) -> Vec<Verdict> {
         verdict(slow, "write.latency.p99 <= 4ms", Outcome::Fail, Unit::Nanoseconds, &[4e6]),
         verdict(slow, "write.latency.p99 <= 4ms", Outcome::Fail, Unit::Nanoseconds, &[4e6]),
         verdict(
-            &fast,
+            fast,
             "read.latency.mean < 125us",
             Outcome::Inconclusive,
             Unit::Nanoseconds,
@@ -123,7 +123,7 @@ fn mixed_verdicts(cases: &[CaseRecord]) -> Vec<Verdict> {
     ];
     let fast_mean = verdict(fast, "latency.mean < 1s", Outcome::Pass, Unit::Nanoseconds, &[1e9]);
     let compared = verdict(
-        &slow,
+        slow,
         "latency.mean <= 2.6 x local/fast",
         Outcome::Fail,
         Unit::Nanoseconds,
