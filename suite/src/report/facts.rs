@@ -134,7 +134,7 @@ pub(super) fn counts(record: &Record) -> String {
 /// disks.
 pub(super) fn notices(record: &Record) -> Vec<String> {
     let mut notices = Vec::new();
-    if record.interrupted {
+    if record.interrupted && record.conclusion.note.is_none() {
         notices
             .push("The run was stopped before its end: what is missing was not measured.".into());
     }

@@ -2,7 +2,7 @@
 //!
 //! What stands on it is put into plain views here, and `page.html` lays them out with every text
 //! escaped. Charts and names with places to break alone come as markup, from
-//! [`chart`](super::chart), which escapes what is in them.
+//! [`chart`], which escapes what is in them.
 
 use serde::Serialize;
 use tera::{Context, Tera};
