@@ -281,8 +281,12 @@ pub(super) fn percentiles(
         }
     }
     plot.x_axis("percentile");
-    curves.iter().for_each(|curve| draw_curve(&mut plot, curve));
-    limits.iter().for_each(|limit| draw_limit_point(&mut plot, limit, nines));
+    for curve in &curves {
+        draw_curve(&mut plot, curve);
+    }
+    for limit in limits {
+        draw_limit_point(&mut plot, limit, nines);
+    }
     label_curves(&mut plot, &curves);
     plot.finish()
 }
@@ -465,11 +469,12 @@ fn seconds(value: f64) -> String {
     human(value * 1e9, Unit::Nanoseconds)
 }
 
-/// A name as markup that may break behind the signs that part it, rather than anywhere.
+/// A name as markup that may break where the signs part it, rather than anywhere.
 pub(super) fn breakable(name: &str) -> String {
     let mut out = String::new();
-    for part in name.split_inclusive(['/', ',', '[', ']', ' ']) {
-        out.push_str(&markup(part));
+    for part in name.split_inclusive(['/', ',', ']', ' ']) {
+        // A point stays whole if it can: rather before its bracket than within.
+        out.push_str(&markup(part).replace('[', "<wbr>["));
         out.push_str("<wbr>");
     }
     out.trim_end_matches("<wbr>").to_owned()

@@ -130,9 +130,8 @@ fn charts(
     let units: &[Unit] = match (asked(Unit::Iops), asked(Unit::BytesPerSecond)) {
         (true, true) => &[Unit::Iops, Unit::BytesPerSecond],
         (true, false) => &[Unit::Iops],
-        (false, true) => &[Unit::BytesPerSecond],
         (false, false) if mean_bytes < 64 << 10 => &[Unit::Iops],
-        (false, false) => &[Unit::BytesPerSecond],
+        (false, _) => &[Unit::BytesPerSecond],
     };
     let mut charts: Vec<String> = units
         .iter()
@@ -189,11 +188,9 @@ fn backends(measured: &[&Measurement]) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     for round in measured {
         let backend = &round.backend;
-        let features = match backend.features.is_empty() {
-            true => String::new(),
-            false => format!(" with {}", backend.features.join(", ")),
-        };
-        let line = safe(&format!("{}{features}: {}", backend.name, backend.why));
+        let features = backend.features.join(", ");
+        let with = if features.is_empty() { "" } else { " with " };
+        let line = safe(&format!("{}{with}{features}: {}", backend.name, backend.why));
         if !said.contains(&line) {
             said.push(line);
         }

@@ -134,7 +134,7 @@ pub(super) fn counts(record: &Record) -> String {
 /// disks.
 pub(super) fn notices(record: &Record) -> Vec<String> {
     let mut notices = Vec::new();
-    if record.interrupted {
+    if record.interrupted && record.conclusion.note.is_none() {
         notices
             .push("The run was stopped before its end: what is missing was not measured.".into());
     }
@@ -148,7 +148,7 @@ pub(super) fn notices(record: &Record) -> Vec<String> {
         }
     }
     if let Some(profile) = &record.plan.profile {
-        notices.push(format!("Profile `{profile}` was applied to the plan."));
+        notices.push(format!("Run with the profile {profile}."));
     }
     let selection = &record.plan.selection;
     if !selection.cases.is_empty() || !selection.skip.is_empty() {
@@ -271,10 +271,10 @@ pub(super) fn short(value: f64, unit: Unit) -> String {
     let text = human(value, unit);
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
-    match number.contains('.') {
-        true => format!("{}{rest}", number.trim_end_matches('0').trim_end_matches('.')),
-        false => text,
+    if number.contains('.') {
+        return format!("{}{rest}", number.trim_end_matches('0').trim_end_matches('.'));
     }
+    text
 }
 
 /// Why a verdict came out as it did, where that is not plain: every reason of a skip.
@@ -320,9 +320,11 @@ pub(super) fn range(evidence: &Evidence) -> Option<(String, String)> {
 pub(super) fn spread(evidence: &Evidence) -> Option<String> {
     let (low, high) = range(evidence)?;
     let rounds = counted(evidence.rounds.iter().flatten().count(), "round");
-    Some(match low == high {
-        true => format!("{rounds} at {low}"),
-        false => format!("{rounds} from {low} to {high}"),
+    let alike = low == high;
+    Some(if alike {
+        format!("{rounds} at {low}")
+    } else {
+        format!("{rounds} from {low} to {high}")
     })
 }
 
@@ -337,12 +339,11 @@ pub(super) fn troubles(record: &Record, case: &CaseRecord) -> Vec<String> {
         };
         troubles.push(format!("Round {} could not be measured: {why}", round.round));
     }
-    if let Some(merged) = case.merged() {
-        troubles.extend(merged.faults.iter().map(fault));
-        if merged.clock_anomalies > 0 {
-            let times = counted(merged.clock_anomalies as usize, "completion");
-            troubles.push(format!("{times} stamped earlier than their start: the clock went back"));
-        }
+    troubles.extend(faults(case).iter().map(fault));
+    let anomalies: u64 = case.measured().iter().map(|round| round.clock_anomalies).sum();
+    if anomalies > 0 {
+        let times = counted(anomalies as usize, "completion");
+        troubles.push(format!("{times} stamped earlier than their start: the clock went back"));
     }
     let said = record.verdicts.iter().any(|verdict| {
         verdict.case == case.id && matches!(verdict.outcome, Outcome::Error | Outcome::Skipped)
@@ -352,6 +353,19 @@ pub(super) fn troubles(record: &Record, case: &CaseRecord) -> Vec<String> {
         troubles.push(format!("No round was run: {why}"));
     }
     troubles
+}
+
+/// The failed I/Os of all rounds, those of one kind and error together.
+fn faults(case: &CaseRecord) -> Vec<IoFault> {
+    let mut faults: Vec<IoFault> = Vec::new();
+    for fault in case.measured().iter().flat_map(|round| &round.faults) {
+        let same = |known: &&mut IoFault| known.kind == fault.kind && known.errno == fault.errno;
+        match faults.iter_mut().find(same) {
+            Some(known) => known.count += fault.count,
+            None => faults.push(fault.clone()),
+        }
+    }
+    faults
 }
 
 /// `3 reads failed with EIO (input/output error), the first at byte 4096 of disk a`.
@@ -433,8 +447,12 @@ fn command(record: &Record, cases: &[String], skip: &[String]) -> String {
     let mut option = |name: &str, value: &str| {
         words.extend([name.to_owned(), shell_word(value)]);
     };
-    cases.iter().for_each(|case| option("--case", case));
-    skip.iter().for_each(|pattern| option("--skip", pattern));
+    for case in cases {
+        option("--case", case);
+    }
+    for pattern in skip {
+        option("--skip", pattern);
+    }
     if let Some(profile) = &plan.profile {
         option("--profile", profile);
     }

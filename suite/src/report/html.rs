@@ -2,7 +2,7 @@
 //!
 //! What stands on it is put into plain views here, and `page.html` lays them out with every text
 //! escaped. Charts and names with places to break alone come as markup, from
-//! [`chart`](super::chart), which escapes what is in them.
+//! [`chart`], which escapes what is in them.
 
 use serde::Serialize;
 use tera::{Context, Tera};
@@ -114,7 +114,7 @@ fn view(record: &Record, (conditions, rows, details): (usize, usize, usize)) -> 
     let headline = headline(record);
     // With more cases than have room, those that ask for the reader's eye have details.
     let mut shown: Vec<usize> = (0..record.cases.len()).collect();
-    shown.sort_by_key(|&index| std::cmp::Reverse(mark_of(record, &record.cases[index])));
+    shown.sort_by_cached_key(|&index| std::cmp::Reverse(mark_of(record, &record.cases[index])));
     shown.truncate(details);
     shown.sort_unstable();
     let anchor = |id: &str| shown.iter().copied().find(|&index| record.cases[index].id == id);
@@ -168,7 +168,7 @@ fn page_facts(record: &Record) -> Vec<String> {
     );
     facts.extend(record.elapsed_ms.map(elapsed));
     facts.push(counted(record.cases.len(), "case"));
-    let rounds = record.cases.iter().map(|case| case.rounds.len()).sum();
+    let rounds = record.cases.iter().map(|case| case.measured().len()).sum();
     facts.push(counted(rounds, "round"));
     facts.extend(record.host.as_ref().map(|host| safe(&host.name)));
     facts

@@ -81,7 +81,9 @@ pub fn junit(record: &Record) -> String {
         let _ = writeln!(out, "      <property name=\"{name}\" value=\"{value}\"/>");
     }
     out.push_str("    </properties>\n");
-    entries.iter().for_each(|entry| write_entry(&mut out, entry));
+    for entry in &entries {
+        write_entry(&mut out, entry);
+    }
     out + "  </testsuite>\n</testsuites>\n"
 }
 

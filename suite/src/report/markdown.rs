@@ -28,7 +28,7 @@ pub fn markdown(record: &Record) -> String {
     let _ = writeln!(out, "**{} {}:** {}\n", headline.mark.sign(), headline.word, headline.rest);
     let mut line = facts::counts(record);
     if let Some(milliseconds) = record.elapsed_ms {
-        line += &format!("; {}", elapsed(milliseconds));
+        let _ = write!(line, "; {}", elapsed(milliseconds));
     }
     let _ = writeln!(out, "{line}\n");
     if let Some(description) = &record.plan.description {
@@ -190,6 +190,10 @@ fn text(value: &str) -> String {
     while let Some(c) = signs.next() {
         let after = signs.peek().copied().unwrap_or(' ');
         match c {
+            // What would begin a list or a rule.
+            '-' | '+' | '=' if out.is_empty() => {
+                let _ = write!(out, "&#{};", u32::from(c));
+            }
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),

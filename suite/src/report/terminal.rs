@@ -1,5 +1,7 @@
 //! The summary after a run: figures, then verdicts with the worst last, then what to do next.
 
+use std::fmt::Write as _;
+
 use anstyle::{AnsiColor, Effects};
 
 use super::facts::{
@@ -98,10 +100,10 @@ impl Page {
     fn case_line(&mut self, case: &CaseRecord, figures: &facts::Figures, rounds: bool) {
         let mut right = format!("depth {}", figures.depth);
         if let Some(cpu) = &figures.cpu {
-            right += &format!("  CPU {cpu}");
+            let _ = write!(right, "  CPU {cpu}");
         }
         if rounds {
-            right += &format!("  {}", counted(figures.rounds, "round"));
+            let _ = write!(right, "  {}", counted(figures.rounds, "round"));
         }
         let lines = wrapped(&safe(&case.id), self.width - 2);
         let (last, before) = lines.split_last().expect("wrapping gives a line at least");
@@ -224,7 +226,7 @@ impl Page {
         rest[1..].iter().for_each(|line| self.line(&format!("{:INDENT$}{line}", "")));
         let mut counts = facts::counts(record);
         if let Some(milliseconds) = record.elapsed_ms {
-            counts += &format!("; {}", elapsed(milliseconds));
+            let _ = write!(counts, "; {}", elapsed(milliseconds));
         }
         self.paragraph(INDENT, &counts);
         for (what, path) in &paths.0 {

@@ -79,13 +79,17 @@ fn counts_of(text: &str) -> [usize; 4] {
         [suite.tests, suite.failures, suite.errors]
     );
     let cases = &suite.test_cases;
-    let kinds = |wanted: fn(&TestCaseStatus) -> bool| {
-        cases.iter().filter(|case| wanted(&case.status)).count()
+    let of = |wanted: NonSuccessKind| {
+        let is = |case: &&quick_junit::TestCase| match &case.status {
+            TestCaseStatus::NonSuccess { kind, .. } => *kind == wanted,
+            _ => false,
+        };
+        cases.iter().filter(is).count()
     };
-    let failure = |kind: NonSuccessKind| move |status: &TestCaseStatus| matches!(status, TestCaseStatus::NonSuccess { kind: is, .. } if *is == kind);
-    let failures = cases.iter().filter(|c| failure(NonSuccessKind::Failure)(&c.status)).count();
-    let errors = cases.iter().filter(|c| failure(NonSuccessKind::Error)(&c.status)).count();
-    let skipped = kinds(|status| matches!(status, TestCaseStatus::Skipped { .. }));
+    let (failures, errors) = (of(NonSuccessKind::Failure), of(NonSuccessKind::Error));
+    let skipped =
+        |case: &&quick_junit::TestCase| matches!(case.status, TestCaseStatus::Skipped { .. });
+    let skipped = cases.iter().filter(skipped).count();
     let counted = [cases.len(), failures, errors, skipped];
     assert_eq!(counted, [suite.tests, suite.failures, suite.errors, suite.skipped]);
     counted

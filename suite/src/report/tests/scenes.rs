@@ -2,7 +2,7 @@
 
 use super::records::{Load, against, case, io_errors, parameters, record, verdict};
 use crate::measure::IoKind;
-use crate::record::{DiskRecord, Outcome, Record, RoundRecord};
+use crate::record::{CaseRecord, DiskRecord, Outcome, Record, RoundRecord, Verdict};
 use crate::units::Unit;
 
 const MIB: f64 = 1_048_576.0;
@@ -80,43 +80,9 @@ pub(super) fn mixed() -> Record {
     ];
     let long = format!("local/{}", "very-long-name-".repeat(14));
     let nasty = case(&long, NASTY, &small(), 2, 15);
-    let mut verdicts = vec![
-        verdict(&fast, "read.iops >= 5k", Outcome::Pass, Unit::Iops, &[5e3]),
-        verdict(&fast, "read.latency.p99 < 4ms", Outcome::Pass, Unit::Nanoseconds, &[4e6]),
-        verdict(&fast, "write.latency.p99.9 < 1ms", Outcome::Fail, Unit::Nanoseconds, &[1e6]),
-        verdict(&slow, "write.latency.p99 <= 4ms", Outcome::Fail, Unit::Nanoseconds, &[4e6]),
-        verdict(&slow, "write.latency.p99 <= 4ms", Outcome::Fail, Unit::Nanoseconds, &[4e6]),
-        verdict(
-            &fast,
-            "read.latency.mean < 125us",
-            Outcome::Inconclusive,
-            Unit::Nanoseconds,
-            &[125e3],
-        ),
-        verdict(&broken, "errors = 0", Outcome::Error, Unit::Count, &[0.0]),
-        verdict(&skipped, "read.iops >= 100k", Outcome::Skipped, Unit::Iops, &[1e5]),
-        verdict(&nasty, "read.iops >= 1k", Outcome::Pass, Unit::Iops, &[1e3]),
-    ];
-    let fast_mean = verdict(&fast, "latency.mean < 1s", Outcome::Pass, Unit::Nanoseconds, &[1e9]);
-    let compared = verdict(
-        &slow,
-        "latency.mean <= 2.6 x local/fast",
-        Outcome::Fail,
-        Unit::Nanoseconds,
-        &[2.6 * fast_mean.evidence.measured.unwrap_or(0.0)],
-    );
-    verdicts.push(against(compared, &fast, &fast_mean));
-    for (line, verdict) in verdicts.iter_mut().enumerate() {
-        verdict.line = 31 + 2 * line;
-    }
-    verdicts[2].gate = false;
-    verdicts[3].why = Some("a commit waits for every zone, and a person waits for it".to_owned());
-    verdicts[5].evidence.reason =
-        Some("the 95 % interval from 117 us to 131 us has the limit within it".to_owned());
-    verdicts[6].evidence.reason = Some("3 reads failed: a case with errors can't pass".to_owned());
-    verdicts[8].why = Some(NASTY.to_owned());
-    verdicts[8].condition = format!("read.iops >= 1k {}", NASTY);
-    let mut record = record("mixed", vec![fast, slow, broken, skipped, nasty], verdicts);
+    let cases = vec![fast, slow, broken, skipped, nasty];
+    let verdicts = mixed_verdicts(&cases);
+    let mut record = record("mixed", cases, verdicts);
     record.plan.description = Some(NASTY.to_owned());
     record.plan.text = format!("name = \"mixed\"\n# {NASTY}\n");
     record.plan.path = "plans/it's mixed.toml".to_owned();
@@ -134,6 +100,47 @@ pub(super) fn mixed() -> Record {
         memory_align_bytes: 512,
     });
     record
+}
+
+fn mixed_verdicts(cases: &[CaseRecord]) -> Vec<Verdict> {
+    let [fast, slow, broken, skipped, nasty] = cases else { panic!("five cases") };
+    let mut verdicts = vec![
+        verdict(fast, "read.iops >= 5k", Outcome::Pass, Unit::Iops, &[5e3]),
+        verdict(fast, "read.latency.p99 < 4ms", Outcome::Pass, Unit::Nanoseconds, &[4e6]),
+        verdict(fast, "write.latency.p99.9 < 1ms", Outcome::Fail, Unit::Nanoseconds, &[1e6]),
+        verdict(slow, "write.latency.p99 <= 4ms", Outcome::Fail, Unit::Nanoseconds, &[4e6]),
+        verdict(slow, "write.latency.p99 <= 4ms", Outcome::Fail, Unit::Nanoseconds, &[4e6]),
+        verdict(
+            fast,
+            "read.latency.mean < 125us",
+            Outcome::Inconclusive,
+            Unit::Nanoseconds,
+            &[125e3],
+        ),
+        verdict(broken, "errors = 0", Outcome::Error, Unit::Count, &[0.0]),
+        verdict(skipped, "read.iops >= 100k", Outcome::Skipped, Unit::Iops, &[1e5]),
+        verdict(nasty, "read.iops >= 1k", Outcome::Pass, Unit::Iops, &[1e3]),
+    ];
+    let fast_mean = verdict(fast, "latency.mean < 1s", Outcome::Pass, Unit::Nanoseconds, &[1e9]);
+    let compared = verdict(
+        slow,
+        "latency.mean <= 2.6 x local/fast",
+        Outcome::Fail,
+        Unit::Nanoseconds,
+        &[2.6 * fast_mean.evidence.measured.unwrap_or(0.0)],
+    );
+    verdicts.push(against(compared, fast, &fast_mean));
+    for (line, verdict) in verdicts.iter_mut().enumerate() {
+        verdict.line = 31 + 2 * line;
+    }
+    verdicts[2].gate = false;
+    verdicts[3].why = Some("a commit waits for every zone, and a person waits for it".to_owned());
+    verdicts[5].evidence.reason =
+        Some("the 95 % interval from 117 us to 131 us has the limit within it".to_owned());
+    verdicts[6].evidence.reason = Some("3 reads failed: a case with errors can't pass".to_owned());
+    verdicts[8].why = Some(NASTY.to_owned());
+    verdicts[8].condition = format!("read.iops >= 1k {NASTY}");
+    verdicts
 }
 
 /// Stopped in the second round of the first case.
@@ -183,8 +190,8 @@ pub(super) fn sweep() -> Record {
             let seed = 40 + 4 * at as u64 + nth as u64;
             let one = load(1.0, vec!["single".to_owned()]);
             let single = case(&format!("single/{point}"), &what, &one, 3, seed);
-            let speed = if depth < 4 { 3.1 } else { 7.2 };
-            let many = load(speed, disks.clone());
+            let faster = if depth < 4 { 3.1 } else { 7.2 };
+            let many = load(faster, disks.clone());
             let array = format!("array[chunk=256KiB]/{point}");
             let array = case(&array, &what, &many, 3, seed + 20);
             let base = verdict(&single, "write.bandwidth > 0B/s", Outcome::Pass, RATE, &[0.0]);
