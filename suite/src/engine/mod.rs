@@ -2,11 +2,147 @@
 //!
 //! [`run`] takes a [`Job`], plain numbers and open files, and returns a
 //! [`Measurement`](crate::measure::Measurement). It allocates before the start line and not after
-//! it. Nothing here knows plans or expectations, or where a file came from.
+//! it; in the loop there is no lock, no formatting, no system call but the one that moves data,
+//! and no branch that the job could have settled. Nothing here knows plans or expectations, or
+//! where a file came from.
+//!
+//! What the figures mean:
+//! - **Time line.** All workers start together; warm-up; the measured window; cool-down, during
+//!   which the load goes on; then what is in flight is waited for. A job that ends after an
+//!   amount, or with an `fsync`, has a window that closes when everything is done, the flush of
+//!   every member included, and no cool-down.
+//! - **Amount.** Exactly the bytes asked for, all workers together, rounded down to whole blocks
+//!   and taken from when the window opens. A sequential load that reaches the end of its region
+//!   starts over.
+//! - **Latency** is from just before an I/O's batch is handed to the kernel until just after it is
+//!   reaped: the total that fio calls `lat`. An I/O that a stripe cuts into parts ends with its
+//!   last part.
+//! - **Failed I/Os** are counted wherever in the run they happen. They have no latency. After 1000
+//!   of one worker the whole job ends early.
+//! - **Stopping** ends the load at once: the window then ends there too.
 
+mod batch;
+mod buffer;
+mod crew;
+mod driver;
+mod files;
 mod job;
+mod offsets;
+mod outcome;
+#[doc(hidden)]
+pub mod parts;
+mod permutation;
+mod probe;
+mod requests;
+mod seed;
+mod series;
+mod sim;
+mod stripe;
+mod sync;
+mod tally;
+mod uring;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::measure::Measurement;
+use crate::os::cpu::Affinity;
 
 pub use job::{
     Backend, Control, DeviceFile, EngineError, Flush, Job, Length, Mix, Payload, Progress, Storage,
     Target, WriteSync,
 };
+pub use probe::{ProbeResult, probe};
+
+/// Threads that stay from job to job.
+#[derive(Debug, Default)]
+pub struct Engine {
+    /// A pool for each number of workers that was asked for.
+    pools: HashMap<u32, ThreadPool>,
+    /// Where the program may run: where workers go that are not pinned.
+    anywhere: Option<Affinity>,
+}
+
+impl Engine {
+    /// One without any threads yet. Workers that are not pinned will run on the CPUs on which
+    /// the calling thread of the first job may run.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Runs one job to its end, and calls `progress` on this thread about four times a second.
+    ///
+    /// # Panics
+    /// With a job that makes no sense: whoever builds one has checked it.
+    pub fn run(
+        &mut self,
+        job: &Job,
+        control: &Control,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Measurement, EngineError> {
+        assert_sound(job);
+        match &job.storage.target {
+            Target::Simulated(disks) => Ok(sim::run(job, disks, control, progress)),
+            Target::Files(files) => {
+                let no_workers = |reason: String| EngineError::Workers { reason };
+                let anywhere = match self.anywhere {
+                    Some(known) => known,
+                    None => {
+                        Affinity::of_this_thread().map_err(|error| no_workers(error.to_string()))?
+                    }
+                };
+                self.anywhere = Some(anywhere);
+                let pool = match self.pools.entry(job.workers) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(place) => {
+                        let pool = ThreadPoolBuilder::new()
+                            .num_threads(job.workers as usize)
+                            .thread_name(|number| format!("worker {number}"))
+                            .build()
+                            .map_err(|error| no_workers(error.to_string()))?;
+                        place.insert(pool)
+                    }
+                };
+                crew::run(pool, anywhere, job, files, control, progress)
+            }
+        }
+    }
+}
+
+/// Runs one job on threads of its own. For several jobs, an [`Engine`] keeps them.
+///
+/// # Panics
+/// With a job that makes no sense: whoever builds one has checked it.
+pub fn run(
+    job: &Job,
+    control: &Control,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Measurement, EngineError> {
+    Engine::new().run(job, control, progress)
+}
+
+/// Asserts what the fields of a job promise.
+fn assert_sound(job: &Job) {
+    let members = match &job.storage.target {
+        Target::Files(files) => files.len(),
+        Target::Simulated(disks) => disks.len(),
+    };
+    assert!(job.workers > 0 && job.queue_depth > 0, "a job without I/Os in flight");
+    assert!(members > 0, "a job without storage");
+    assert!(members == 1 || job.storage.chunk.is_some(), "{members} disks without a stripe");
+    assert!(job.granularity.0 > 0 && !job.blocks.is_empty(), "a job without block sizes");
+    assert!(job.blocks.iter().any(|mix| mix.weight > 0), "block sizes without shares");
+    let region = offsets::Region::of(job, 0);
+    for mix in &job.blocks {
+        assert!((1..=u64::from(u32::MAX)).contains(&mix.block.0), "a block of {}", mix.block);
+        assert!(mix.block.0 <= region.len, "a block of {} in {} bytes", mix.block, region.len);
+    }
+    assert!(!job.once || job.blocks.len() == 1, "each block once, of several sizes");
+}

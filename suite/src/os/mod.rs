@@ -4,6 +4,9 @@
 //! their place as a parameter, so that a captured tree can stand in for a machine.
 
 pub mod blockdev;
+pub mod clock;
+pub mod cpu;
 pub mod direct;
 pub mod host;
+pub mod io;
 pub mod mounts;

@@ -1,0 +1,423 @@
+//! Memory for I/Os, and what is written from it.
+//!
+//! One mapping a worker: page-aligned, populated before the start line, and given back when no
+//! I/O can touch it any more. Each I/O in flight has its own part of it, so that a part never
+//! changes while the kernel reads it.
+
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
+
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rand_xoshiro::rand_core::Rng;
+
+use super::requests::{Choice, Deck};
+use super::seed::{Random, Stream, draw_below, mix, random};
+use crate::engine::{EngineError, Job, Payload};
+
+/// Size of the pages that storage compresses or finds duplicates of at its finest.
+const PAGE: usize = 4096;
+
+/// The same bytes, stamps aside, come back in a worker's writes after no less than this: more
+/// than what file systems compress as a piece (btrfs 128 KiB, ZFS 1 MiB by default).
+const FRESH_BYTES: usize = 1 << 20;
+
+/// How many blocks the repeating ones are taken from.
+const REPEATED: usize = 4;
+
+/// In stretches of this length a compressible buffer is partly random and partly zero, so that
+/// it compresses by the same share whatever is compressed as a piece, a sector or a megabyte.
+const STRETCH: usize = 512;
+
+/// Anonymous memory.
+#[derive(Debug)]
+pub(super) struct Arena {
+    mapping: NonNull<u8>,
+    mapped: NonZeroUsize,
+    /// First byte of the mapping with the alignment that was asked for.
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: an arena owns its mapping, which any thread may use and unmap.
+unsafe impl Send for Arena {}
+
+impl Arena {
+    /// `len` bytes of zeros, whose first is at a multiple of `align`, a power of two.
+    pub(super) fn new(len: usize, align: usize) -> Result<Self, EngineError> {
+        let no_memory = |_| EngineError::NoMemory { bytes: len as u64 };
+        let spare = if align > PAGE { align } else { 0 };
+        let mapped = NonZeroUsize::new(len.max(1) + spare).unwrap_or(NonZeroUsize::MIN);
+        // SAFETY: a new private mapping at an address of the kernel's choice touches no memory
+        // that is in use.
+        let mapping = unsafe {
+            mmap_anonymous(
+                None,
+                mapped,
+                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+                MapFlags::MAP_PRIVATE | MapFlags::MAP_POPULATE,
+            )
+        };
+        let mapping = mapping.map_err(no_memory)?.cast::<u8>();
+        let skip = mapping.as_ptr().align_offset(align);
+        assert!(skip <= spare, "a mapping begins at a page");
+        // SAFETY: `skip` is at most `spare`, by which the mapping is longer than `len`.
+        let base = unsafe { mapping.add(skip) };
+        Ok(Self { mapping, mapped, base, len })
+    }
+
+    /// The address of a part, which must lie within.
+    #[inline]
+    pub(super) fn address(&self, at: usize, len: usize) -> *mut u8 {
+        assert!(at <= self.len && len <= self.len - at, "a buffer within the arena");
+        // SAFETY: `at` is within the mapping, by the line above.
+        unsafe { self.base.add(at).as_ptr() }
+    }
+
+    /// A part, to read it.
+    #[inline]
+    pub(super) fn part(&self, at: usize, len: usize) -> &[u8] {
+        // SAFETY: the part lies within the mapping, which was zeroed by the kernel and lives as
+        // long as `self`; whoever hands a part to the kernel to read into keeps away from it
+        // until that is done.
+        unsafe { std::slice::from_raw_parts(self.address(at, len), len) }
+    }
+
+    /// A part, to change it.
+    #[inline]
+    pub(super) fn part_mut(&mut self, at: usize, len: usize) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` makes it the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.address(at, len), len) }
+    }
+
+    /// How many bytes there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping that `new` made, and no reference to it outlives `self`.
+        // A failure would leave memory mapped, which is all that could be done about it anyway.
+        let _ = unsafe { munmap(self.mapping.cast(), self.mapped.get()) };
+    }
+}
+
+/// The buffers of one worker: for each I/O in flight one to read into and some to write from.
+#[derive(Debug)]
+pub(super) struct Buffers {
+    arena: Arena,
+    /// Distance between buffers.
+    stride: usize,
+    /// Where the buffers to write from begin.
+    writes_at: usize,
+    /// How many of them each I/O in flight has, to be used in turn.
+    variants: usize,
+    /// The one to be used next by each I/O in flight.
+    next: Box<[u32]>,
+    /// Where the blocks that repeat are, and when one is due.
+    repeats: Option<Repeats>,
+    /// What sets the stamps of this worker and round apart from all others; `None` without any.
+    salt: Option<u64>,
+    stamps: u64,
+}
+
+#[derive(Debug)]
+struct Repeats {
+    at: usize,
+    due: Deck,
+    which: Random,
+}
+
+impl Buffers {
+    /// Those of a worker of this job, of whose members the one with the coarsest wish for memory
+    /// wants `align`.
+    pub(super) fn new(job: &Job, worker: u32, align: usize) -> Result<Self, EngineError> {
+        let largest = job.blocks.iter().map(|mix| mix.block.0 as usize).max().unwrap_or(0);
+        let stride = largest.next_multiple_of(align.max(PAGE));
+        let depth = job.queue_depth as usize;
+        let reads = if job.read_percent > 0 { depth } else { 0 };
+        let writing = job.read_percent < 100;
+        // Zeros are the same for all, and nobody changes them.
+        let variants = match job.payload {
+            Payload::Zero => 0,
+            _ => FRESH_BYTES.div_ceil(depth * stride),
+        };
+        let writes = if writing { (depth * variants).max(1) } else { 0 };
+        let repeated = match job.payload {
+            Payload::Duplicate(_) if writing => REPEATED,
+            _ => 0,
+        };
+        let buffers = reads.saturating_add(writes).saturating_add(repeated);
+        let bytes = buffers.checked_mul(stride).unwrap_or(usize::MAX >> 1);
+        let mut all = Self {
+            arena: Arena::new(bytes, align)?,
+            stride,
+            writes_at: reads * stride,
+            variants,
+            next: vec![0; depth].into(),
+            repeats: None,
+            salt: (variants > 0).then(|| mix(job.seed ^ mix(u64::from(worker)))),
+            stamps: 0,
+        };
+        if writing && variants > 0 {
+            all.prepare(job, worker, writes, repeated);
+        }
+        Ok(all)
+    }
+
+    /// The memory that all of them lie in.
+    #[inline]
+    pub(super) fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// That memory, to read into.
+    #[inline]
+    pub(super) fn arena_mut(&mut self) -> &mut Arena {
+        &mut self.arena
+    }
+
+    /// Where the buffer to read into lies, for the I/O in this slot.
+    #[inline]
+    pub(super) fn to_read(&self, slot: usize) -> usize {
+        slot * self.stride
+    }
+
+    /// Where the next `len` bytes to be written lie, for the I/O in this slot, whose last one is
+    /// done. Unless it repeats or is zero, each page of them differs from all pages before.
+    #[inline]
+    pub(super) fn to_write(&mut self, slot: usize, len: usize) -> usize {
+        let Some(salt) = self.salt else {
+            return self.writes_at;
+        };
+        if let Some(repeats) = &mut self.repeats
+            && repeats.due.next() == 1
+        {
+            let which = draw_below(&mut repeats.which, REPEATED as u64);
+            return repeats.at + which as usize * self.stride;
+        }
+        let variant = self.next[slot];
+        let last = variant as usize + 1 == self.variants;
+        self.next[slot] = if last { 0 } else { variant + 1 };
+        let at = self.writes_at + (slot * self.variants + variant as usize) * self.stride;
+        let mut stamp = self.stamps;
+        for page in self.arena.part_mut(at, len).chunks_mut(PAGE) {
+            stamp += 1;
+            page[..8].copy_from_slice(&salt.to_le_bytes());
+            // Odd, so the product is another one for each count.
+            let count = stamp.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            page[8..16].copy_from_slice(&count.to_le_bytes());
+        }
+        self.stamps = stamp;
+        at
+    }
+
+    /// Fills the buffers that are written from.
+    fn prepare(&mut self, job: &Job, worker: u32, writes: usize, repeated: usize) {
+        let (at, len) = (self.writes_at, writes * self.stride);
+        let contents = self.arena.part_mut(at, len);
+        fill(contents, &mut random(job.seed, Stream::Payload, u64::from(worker)));
+        match job.payload {
+            Payload::Compressible(percent) => thin_out(contents, percent),
+            Payload::Duplicate(percent) => {
+                let at = at + len;
+                let contents = self.arena.part_mut(at, repeated * self.stride);
+                fill(contents, &mut random(job.seed, Stream::Repeated, 0));
+                let percent = u32::from(percent.min(100));
+                let stream = |index| random(job.seed, Stream::Repeats, index);
+                self.repeats = Some(Repeats {
+                    at,
+                    due: Deck::new(vec![100 - percent, percent], stream(2 * u64::from(worker))),
+                    which: stream(2 * u64::from(worker) + 1),
+                });
+            }
+            Payload::Random | Payload::Zero => {}
+        }
+    }
+}
+
+/// Random bytes.
+fn fill(buffer: &mut [u8], random: &mut Random) {
+    for word in buffer.chunks_mut(8) {
+        word.copy_from_slice(&random.next_u64().to_le_bytes()[..word.len()]);
+    }
+}
+
+/// Zeros for so many percent of the buffer, spread evenly: at the end of each stretch.
+fn thin_out(buffer: &mut [u8], percent: u8) {
+    let zeros_to = |end: usize| end * usize::from(percent.min(100)) / 100;
+    for page in buffer.chunks_mut(PAGE) {
+        let mut from = 0;
+        for stretch in page.chunks_mut(STRETCH) {
+            let zeros = zeros_to(from + stretch.len()) - zeros_to(from);
+            from += stretch.len();
+            let random = stretch.len() - zeros;
+            stretch[random..].fill(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::engine::Mix;
+    use crate::engine::tests::job;
+    use crate::units::Bytes;
+
+    fn writer(payload: Payload, block: u64, depth: u32) -> Job {
+        let mut job = job();
+        (job.read_percent, job.payload, job.queue_depth) = (0, payload, depth);
+        job.blocks = vec![Mix { block: Bytes(block), weight: 1 }];
+        job
+    }
+
+    /// What a worker writes with its I/Os one after another over its slots.
+    fn written(job: &Job, worker: u32, ios: usize) -> Vec<Vec<u8>> {
+        let mut buffers = Buffers::new(job, worker, 512).unwrap();
+        let len = job.blocks[0].block.0 as usize;
+        (0..ios)
+            .map(|io| {
+                let at = buffers.to_write(io % job.queue_depth as usize, len);
+                buffers.arena().part(at, len).to_vec()
+            })
+            .collect()
+    }
+
+    /// How much a greedy compressor with a window of all that came before saves, in percent:
+    /// the share of bytes that lie in repeats of 8 bytes or more. LZ4 finds no more than this.
+    fn saved(data: &[u8]) -> f64 {
+        let mut seen = std::collections::HashMap::new();
+        let (mut at, mut matched) = (0, 0);
+        while at + 8 <= data.len() {
+            let key = <[u8; 8]>::try_from(&data[at..at + 8]).unwrap();
+            let before: Option<usize> = seen.insert(key, at);
+            let Some(before) = before else {
+                at += 1;
+                continue;
+            };
+            let same = |n: &usize| data.get(at + n).is_some_and(|byte| *byte == data[before + n]);
+            let len = (0..).take_while(same).count();
+            matched += len;
+            at += len;
+        }
+        100.0 * matched as f64 / data.len() as f64
+    }
+
+    #[test]
+    fn parts_are_aligned_as_asked_and_zero() {
+        for align in [512, 4096, 1 << 16] {
+            let arena = Arena::new(10_000, align).unwrap();
+            assert_eq!(arena.address(0, 0).align_offset(align), 0);
+            assert!(arena.part(0, 10_000).iter().all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "within the arena")]
+    fn a_part_beyond_the_end_is_not_given_out() {
+        let arena = Arena::new(4096, 512).unwrap();
+        let _ = arena.part(4000, 200);
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error() {
+        let error = Arena::new(usize::MAX >> 1, 512).unwrap_err();
+        assert!(matches!(error, EngineError::NoMemory { .. }));
+    }
+
+    #[test]
+    fn buffers_of_ios_in_flight_are_apart() {
+        let mut job = writer(Payload::Random, 8192, 16);
+        job.read_percent = 50;
+        let mut buffers = Buffers::new(&job, 0, 512).unwrap();
+        let mut starts: Vec<usize> = (0..16).map(|slot| buffers.to_read(slot)).collect();
+        starts.extend((0..16).map(|slot| buffers.to_write(slot, 8192)));
+        starts.sort_unstable();
+        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= 8192));
+        assert!(starts.last().unwrap() + 8192 <= buffers.arena().len());
+    }
+
+    #[test]
+    fn every_page_differs_from_all_before() {
+        let mut seen = HashSet::new();
+        for worker in 0..3 {
+            for seed in [1, 2] {
+                let mut job = writer(Payload::Random, 16_384, 4);
+                job.seed = seed;
+                for block in written(&job, worker, 500) {
+                    for page in block.chunks(PAGE) {
+                        assert!(seen.insert(page.to_vec()), "a page came twice");
+                    }
+                }
+            }
+        }
+        assert_eq!(seen.len(), 3 * 2 * 500 * 4);
+    }
+
+    #[test]
+    fn random_data_do_not_compress_within_a_block_or_across_blocks() {
+        let stream = written(&writer(Payload::Random, 4096, 1), 0, 64).concat();
+        assert!(saved(&stream) < 0.5, "{} %", saved(&stream));
+        let stream = written(&writer(Payload::Random, 131_072, 2), 0, 4).concat();
+        assert!(saved(&stream) < 0.5, "{} %", saved(&stream));
+    }
+
+    #[test]
+    fn compressible_data_compress_by_their_share_at_every_size() {
+        for percent in [10, 25, 50, 75, 90] {
+            let job = writer(Payload::Compressible(percent), 16_384, 2);
+            let stream = written(&job, 0, 8).concat();
+            for piece in [PAGE, 16_384, 131_072] {
+                for part in stream.chunks(piece) {
+                    let saved = saved(part);
+                    let off = (saved - f64::from(percent)).abs();
+                    // A match finder needs 8 bytes before it sees a repeat.
+                    assert!(off < 3.0, "{saved} % of {percent} % in {piece} bytes");
+                    let zeros = part.iter().filter(|byte| **byte == 0).count();
+                    let exact = piece * usize::from(percent) / 100;
+                    // Random bytes are zero once in 256.
+                    assert!(zeros.abs_diff(exact) <= (piece - exact) / 256 + piece / 100);
+                }
+            }
+            // Half random, half zero in one run would be found here.
+            let run = stream.split(|byte| *byte != 0).map(<[u8]>::len).max().unwrap();
+            assert!(run <= STRETCH, "a run of {run} zeros");
+        }
+    }
+
+    #[test]
+    fn compressible_by_100_percent_is_zero_but_for_the_stamps() {
+        for block in written(&writer(Payload::Compressible(100), 8192, 1), 0, 3) {
+            let data = block.iter().enumerate().filter(|(_, byte)| **byte != 0);
+            assert!(data.clone().count() > 4);
+            assert!(data.map(|(at, _)| at % PAGE).all(|at| at < 16));
+        }
+    }
+
+    #[test]
+    fn zeros_are_zeros() {
+        for block in written(&writer(Payload::Zero, 8192, 4), 0, 9) {
+            assert!(block.iter().all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    fn duplicates_come_exactly_as_often_as_asked() {
+        let mut repeated = HashSet::new();
+        let mut fresh = HashSet::new();
+        for worker in 0..2 {
+            let blocks = written(&writer(Payload::Duplicate(30), 4096, 8), worker, 1000);
+            let mut seen = HashSet::new();
+            let again: HashSet<_> =
+                blocks.iter().filter(|block| !seen.insert(*block)).cloned().collect();
+            let repeats = blocks.iter().filter(|block| again.contains(*block)).count();
+            assert_eq!(repeats, 300);
+            fresh.extend(blocks.into_iter().filter(|block| !again.contains(block)));
+            repeated.extend(again);
+        }
+        assert_eq!((repeated.len(), fresh.len()), (REPEATED, 1400));
+    }
+}

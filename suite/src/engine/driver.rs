@@ -1,0 +1,239 @@
+//! What a worker does in every back end: keeps to the run's time line, draws what comes next,
+//! and counts.
+//!
+//! The time line: all start together; warm-up; the measured window; cool-down, during which the
+//! load goes on; then nothing more is submitted and what is in flight is waited for. A job that
+//! ends after an amount has no cool-down: its load ends with the amount.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::offsets::Positions;
+use super::requests::{Amount, Request, Source, source};
+use super::tally::{Counted, Failure, Lane, NEVER, Tally};
+use crate::engine::{Job, Length};
+use crate::measure::{CpuUse, IoKind};
+
+/// After so many failed I/Os of one worker the whole job ends early: it can't pass any more, and
+/// a device that fails at once would otherwise be asked as fast as the machine can.
+pub(super) const ERRORS_MAX: u64 = 1000;
+
+/// What the workers of a run share.
+#[derive(Debug)]
+pub(super) struct Common {
+    /// When to stop submitting, on the run's clock. Set back to stop early.
+    end: AtomicU64,
+    amount: Amount,
+    positions: Positions,
+}
+
+impl Common {
+    /// That of a run of this job.
+    pub(super) fn new(job: &Job) -> Self {
+        let amount = match job.length {
+            Length::Bytes(bytes) => bytes.0,
+            Length::Time(_) => 0,
+        };
+        Self {
+            end: AtomicU64::new(NEVER),
+            amount: Amount::new(amount),
+            positions: Positions::default(),
+        }
+    }
+
+    /// The start line is at `start`. Called once, before any worker begins.
+    pub(super) fn start(&self, job: &Job, start: u64) {
+        if let Length::Time(length) = job.length {
+            let cooldown = if job.fsync_at_end { 0 } else { job.cooldown.0 };
+            self.stop(start + job.warmup.0 + length.0 + cooldown);
+        }
+    }
+
+    /// Nothing is to be submitted from this moment on.
+    pub(super) fn stop(&self, at: u64) {
+        self.end.fetch_min(at, Relaxed);
+    }
+
+    /// When the load ends, or ended.
+    pub(super) fn end(&self) -> u64 {
+        self.end.load(Relaxed)
+    }
+}
+
+/// How far a worker is along the time line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Warmup,
+    Window,
+    After,
+}
+
+/// What one worker has done, when all of its I/Os are done.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) counted: Counted,
+    pub(super) cpu: Option<CpuUse>,
+}
+
+/// The common part of one worker.
+pub(super) struct Driver<'run> {
+    common: &'run Common,
+    source: Box<dyn Source>,
+    tally: Tally<'run>,
+    phase: Phase,
+    /// When the phase ends.
+    next_edge: u64,
+    submitting: bool,
+    by_amount: bool,
+    cpu_time: fn() -> Option<CpuUse>,
+    cpu_before: Option<CpuUse>,
+    cpu: Option<CpuUse>,
+}
+
+impl<'run> Driver<'run> {
+    /// The driver of a worker of this job. The start line is set by [`start`](Self::start);
+    /// `cpu_time` reads the processor time of the calling thread so far.
+    pub(super) fn new(
+        job: &Job,
+        worker: u32,
+        members: usize,
+        common: &'run Common,
+        lane: &'run Lane,
+        cpu_time: fn() -> Option<CpuUse>,
+    ) -> Self {
+        Self {
+            common,
+            source: source(job, worker, &common.positions),
+            tally: Tally::new(lane, job, members),
+            phase: Phase::Warmup,
+            next_edge: 0,
+            submitting: true,
+            by_amount: matches!(job.length, Length::Bytes(_)),
+            cpu_time,
+            cpu_before: None,
+            cpu: None,
+        }
+    }
+
+    /// The start line was at `start`.
+    pub(super) fn start(&mut self, job: &Job, start: u64) {
+        self.tally.begin(job, start);
+        self.next_edge = self.tally.window().start;
+        self.look_at(start);
+    }
+
+    /// Whether there is more to submit.
+    #[inline]
+    pub(super) fn submitting(&self) -> bool {
+        self.submitting
+    }
+
+    /// Draws the next I/Os and returns how many there are; fewer than asked for only when
+    /// nothing more is to be submitted.
+    #[inline]
+    pub(super) fn draw(&mut self, out: &mut [Request]) -> usize {
+        if !self.submitting {
+            return 0;
+        }
+        if self.by_amount && self.phase == Phase::Window {
+            let drawn = self.source.fill_within(&self.common.amount, out);
+            self.submitting = drawn == out.len();
+            return drawn;
+        }
+        self.source.fill(out);
+        out.len()
+    }
+
+    /// So many of them go to the kernel now.
+    #[inline]
+    pub(super) fn submitted(&mut self, now: u64, ios: u64) {
+        self.tally.submitted(now, ios);
+    }
+
+    /// Completions were reaped now; what they were follows, and then [`reported`].
+    ///
+    /// [`reported`]: Self::reported
+    #[inline]
+    pub(super) fn reaped(&mut self, now: u64) {
+        self.look_at(now);
+        self.tally.reaped(now);
+    }
+
+    /// One of them succeeded.
+    #[inline]
+    pub(super) fn completed(&mut self, kind: IoKind, started: u64, bytes: u64) {
+        self.tally.completed(kind, started, bytes);
+    }
+
+    /// The part of one on one member of a stripe succeeded.
+    #[inline]
+    pub(super) fn part_completed(&mut self, member: u32, started: u64, bytes: u64) {
+        self.tally.part_completed(member, started, bytes);
+    }
+
+    /// One of them failed.
+    #[cold]
+    pub(super) fn failed(&mut self, kind: IoKind, failure: Failure, now: u64) {
+        self.tally.failed(kind, failure);
+        if self.tally.errors() >= ERRORS_MAX {
+            self.common.stop(now);
+        }
+    }
+
+    /// The rest of a transfer that was cut short is asked for again.
+    #[cold]
+    pub(super) fn short_transfer(&mut self) {
+        self.tally.short_transfer();
+    }
+
+    /// All completions that were reaped have been told.
+    #[inline]
+    pub(super) fn reported(&self) {
+        self.tally.publish();
+    }
+
+    /// All I/Os are done.
+    pub(super) fn finish(mut self) -> Done {
+        self.leave_window();
+        Done { counted: self.tally.finish(), cpu: self.cpu }
+    }
+
+    #[inline]
+    fn look_at(&mut self, now: u64) {
+        if now >= self.next_edge || now >= self.common.end() {
+            self.cross(now);
+        }
+    }
+
+    /// Something of the time line has come.
+    #[cold]
+    fn cross(&mut self, now: u64) {
+        let end = self.common.end();
+        if now >= end {
+            self.submitting = false;
+            self.tally.close(end);
+        }
+        let window = self.tally.window();
+        if self.phase == Phase::Warmup && now >= window.start {
+            self.phase = Phase::Window;
+            self.cpu_before = (self.cpu_time)();
+        }
+        if self.phase == Phase::Window && now >= window.end {
+            self.leave_window();
+        }
+        self.next_edge = match self.phase {
+            Phase::Warmup => window.start,
+            Phase::Window => window.end,
+            Phase::After => NEVER,
+        };
+    }
+
+    fn leave_window(&mut self) {
+        if self.phase == Phase::Window {
+            self.phase = Phase::After;
+            self.cpu = (self.cpu_time)().zip(self.cpu_before).map(|(now, before)| CpuUse {
+                user_ns: now.user_ns.saturating_sub(before.user_ns),
+                system_ns: now.system_ns.saturating_sub(before.system_ns),
+            });
+        }
+    }
+}

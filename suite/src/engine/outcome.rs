@@ -1,0 +1,176 @@
+//! From what the workers counted to a [`Measurement`].
+
+use super::driver::{Common, Done};
+use super::tally::{Count, Counted, Fault, Lane, NEVER, Tally, Window};
+use crate::engine::Job;
+use crate::measure::{
+    BackendUsed, CpuUse, IoFault, IoKind, KindFigures, Measurement, PerKind, Series, Share,
+};
+use crate::units::Nanos;
+
+use super::tally::Failure;
+
+/// The flush of one member at the end of a job.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FinalSync {
+    pub(super) ended: u64,
+    /// The error number, if it failed.
+    pub(super) errno: Option<i32>,
+    pub(super) cpu: CpuUse,
+}
+
+/// A run whose I/Os are all done.
+pub(super) struct Outcome<'run> {
+    pub(super) job: &'run Job,
+    pub(super) members: Vec<String>,
+    /// The start line.
+    pub(super) start: u64,
+    pub(super) common: &'run Common,
+    pub(super) lanes: &'run [Lane],
+    pub(super) workers: Vec<Done>,
+    pub(super) backend: BackendUsed,
+}
+
+impl Outcome<'_> {
+    /// When the last I/O was done.
+    pub(super) fn ended(&self) -> u64 {
+        self.workers.iter().map(|done| done.counted.ended).max().unwrap_or(self.start)
+    }
+
+    /// The measurement, with the flush of each member that was begun at `ended`, if there was
+    /// one. `has_cpu` is whether there is a processor that was used.
+    pub(super) fn measurement(self, syncs: &[FinalSync], has_cpu: bool) -> Measurement {
+        let job = self.job;
+        let lane = Lane::default();
+        let last = self.count_syncs(&lane, syncs);
+        let window = Window::of(job, self.start);
+        let closed = match window.end {
+            NEVER => self.ended().max(last.ended),
+            end => end.min(self.common.end()),
+        };
+        let duration = closed.saturating_sub(window.start);
+        let latency = |kind| {
+            let mut all = lane.latency[kind].snapshot();
+            self.lanes.iter().for_each(|lane| all.merge(&lane.latency[kind].snapshot()));
+            all
+        };
+        let mut kinds = PerKind::<KindFigures>::default();
+        for kind in IoKind::ALL {
+            kinds[kind].latency_ns = latency(kind);
+        }
+        let mut cpu = CpuUse::default();
+        let used = self.workers.iter().filter_map(|done| done.cpu);
+        for used in used.chain(syncs.iter().map(|sync| sync.cpu)) {
+            cpu.user_ns += used.user_ns;
+            cpu.system_ns += used.system_ns;
+        }
+        let counted: Vec<Counted> = self.workers.into_iter().map(|done| done.counted).collect();
+        let workers = counted.iter().enumerate().map(|(number, counted)| {
+            let [reads, writes, _] = counted.kinds;
+            share(format!("worker {number}"), sum([reads, writes]))
+        });
+        let mut measured = Measurement {
+            duration_ns: Nanos(duration),
+            kinds,
+            series: Series::default(),
+            queue_depth_achieved: 0.0,
+            cpu: has_cpu.then_some(cpu),
+            device: None,
+            faults: Vec::new(),
+            short_transfers: 0,
+            clock_anomalies: 0,
+            workers: workers.collect(),
+            members: self
+                .members
+                .iter()
+                .map(|name| share(name.clone(), Count::default()))
+                .collect(),
+            backend: self.backend,
+        };
+        add_all(&mut measured, counted, last, job, &self.members);
+        measured
+    }
+
+    fn count_syncs(&self, lane: &Lane, syncs: &[FinalSync]) -> Counted {
+        let mut tally = Tally::new(lane, self.job, self.members.len());
+        tally.begin(self.job, self.start);
+        let started = self.ended();
+        tally.submitted(started, syncs.len() as u64);
+        let mut in_order: Vec<_> = (0..).zip(syncs).collect();
+        in_order.sort_by_key(|(_, sync)| sync.ended);
+        for (member, sync) in in_order {
+            tally.reaped(sync.ended);
+            match sync.errno {
+                None => tally.completed(IoKind::Sync, started, 0),
+                Some(errno) => {
+                    tally.failed(IoKind::Sync, Failure { errno, member, offset: 0 });
+                }
+            }
+        }
+        tally.finish()
+    }
+}
+
+fn add_all(
+    measured: &mut Measurement,
+    counted: Vec<Counted>,
+    last: Counted,
+    job: &Job,
+    members: &[String],
+) {
+    let duration = measured.duration_ns.0;
+    let mut depth_ns = 0;
+    let mut series = None;
+    for counted in counted.into_iter().chain([last]) {
+        for kind in IoKind::ALL {
+            let Count { ios, bytes } = counted.kinds[kind as usize];
+            measured.kinds[kind].completed += ios;
+            measured.kinds[kind].bytes += bytes;
+        }
+        for (share, count) in measured.members.iter_mut().zip(&counted.members) {
+            share.completed += count.ios;
+            share.bytes += count.bytes;
+        }
+        for fault in &counted.faults {
+            add_fault(&mut measured.faults, fault, members);
+        }
+        depth_ns += counted.depth_ns;
+        measured.short_transfers += counted.short_transfers;
+        measured.clock_anomalies += counted.clock_anomalies;
+        series = Some(match series {
+            None => counted.series,
+            Some(mut all) => {
+                super::series::Intervals::merge(&mut all, counted.series);
+                all
+            }
+        });
+    }
+    if duration > 0 {
+        measured.queue_depth_achieved = depth_ns as f64 / duration as f64;
+    }
+    if let Some(series) = series {
+        measured.series = series.finish(duration, job.series_interval.0);
+    }
+}
+
+fn add_fault(faults: &mut Vec<IoFault>, fault: &Fault, members: &[String]) {
+    let errno = fault.first.errno;
+    match faults.iter_mut().find(|known| known.kind == fault.kind && known.errno == errno) {
+        Some(known) => known.count += fault.count,
+        None => faults.push(IoFault {
+            kind: fault.kind,
+            errno,
+            count: fault.count,
+            disk: members[fault.first.member as usize].clone(),
+            first_offset: fault.first.offset,
+        }),
+    }
+}
+
+fn share(name: String, count: Count) -> Share {
+    Share { name, completed: count.ios, bytes: count.bytes }
+}
+
+fn sum(counts: [Count; 2]) -> Count {
+    Count { ios: counts[0].ios + counts[1].ios, bytes: counts[0].bytes + counts[1].bytes }
+}

@@ -1,0 +1,179 @@
+//! The plain back end: `pread` and `pwrite`, one I/O at a time. An I/O that a stripe cuts into
+//! parts does them one after another, and a flush goes to one member after another.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::buffer::{Arena, Buffers};
+use super::driver::{Done, Driver};
+use super::files::{After, Files, is_passing};
+use super::requests::Request;
+use super::stripe::Extent;
+use super::tally::Failure;
+use crate::engine::{Flush, Job, WriteSync};
+use crate::measure::IoKind;
+use crate::os::clock::monotonic_ns;
+use crate::os::io::write_at_with_flags;
+
+/// One worker, ready to start.
+pub(super) struct SyncWorker<'run> {
+    driver: Driver<'run>,
+    io: Io<'run>,
+    buffers: Buffers,
+}
+
+/// How its I/Os are done.
+struct Io<'run> {
+    files: &'run Files,
+    flush: fn(&File) -> io::Result<()>,
+    /// Short transfers that were finished.
+    short_transfers: u64,
+}
+
+impl<'run> SyncWorker<'run> {
+    pub(super) fn new(
+        job: &Job,
+        files: &'run Files,
+        driver: Driver<'run>,
+        buffers: Buffers,
+    ) -> Self {
+        let flush = match job.flush_every {
+            Some((_, Flush::Fdatasync)) => File::sync_data,
+            _ => File::sync_all,
+        };
+        Self { driver, io: Io { files, flush, short_transfers: 0 }, buffers }
+    }
+
+    /// What of the kernel a job uses, for the record.
+    pub(super) fn features(job: &Job) -> Vec<&'static str> {
+        let mut features = Vec::new();
+        if job.read_percent > 0 {
+            features.push("pread");
+        }
+        if job.read_percent < 100 {
+            features.push(match job.write_sync {
+                WriteSync::None => "pwrite",
+                WriteSync::Dsync => "pwritev2 with RWF_DSYNC",
+                WriteSync::Sync => "pwritev2 with RWF_SYNC",
+            });
+        }
+        features
+    }
+
+    /// Runs from the start line to the end of its last I/O.
+    pub(super) fn run(mut self, job: &Job, start: u64) -> Done {
+        self.driver.start(job, start);
+        if self.io.files.stripe.is_some() {
+            self.work::<true>();
+        } else {
+            self.work::<false>();
+        }
+        self.driver.finish()
+    }
+
+    fn work<const STRIPED: bool>(&mut self) {
+        let mut next = [Request::FLUSH];
+        while self.driver.draw(&mut next) == 1 {
+            let [request] = next;
+            let at = match request.kind {
+                IoKind::Read => self.buffers.to_read(0),
+                IoKind::Write => self.buffers.to_write(0, request.len as usize),
+                IoKind::Sync => 0,
+            };
+            let started = monotonic_ns();
+            self.driver.submitted(started, 1);
+            let outcome = self.io.perform::<STRIPED>(request, self.buffers.arena_mut(), at);
+            let now = monotonic_ns();
+            self.driver.reaped(now);
+            match outcome {
+                Ok(()) => self.succeeded::<STRIPED>(request, started),
+                Err(failure) => self.driver.failed(request.kind, failure, now),
+            }
+            self.driver.reported();
+        }
+        for _ in 0..self.io.short_transfers {
+            self.driver.short_transfer();
+        }
+    }
+
+    #[inline]
+    fn succeeded<const STRIPED: bool>(&mut self, request: Request, started: u64) {
+        self.driver.completed(request.kind, started, u64::from(request.len));
+        if STRIPED && let Some(stripe) = self.io.files.stripe {
+            for part in stripe.split(request.offset, request.len) {
+                self.driver.part_completed(part.member, started, u64::from(part.len));
+            }
+        }
+    }
+}
+
+impl Io<'_> {
+    /// Does one I/O, all parts of it.
+    #[inline]
+    fn perform<const STRIPED: bool>(
+        &mut self,
+        request: Request,
+        arena: &mut Arena,
+        at: usize,
+    ) -> Result<(), Failure> {
+        if request.kind == IoKind::Sync {
+            return self.flush_all();
+        }
+        if STRIPED && let Some(stripe) = self.files.stripe {
+            return stripe
+                .split(request.offset, request.len)
+                .try_for_each(|part| self.transfer(request.kind, arena, at, part));
+        }
+        let whole = Extent { member: 0, offset: request.offset, at: 0, len: request.len };
+        self.transfer(request.kind, arena, at, whole)
+    }
+
+    /// Moves the part of an I/O that lies on one member.
+    #[inline]
+    fn transfer(
+        &mut self,
+        kind: IoKind,
+        arena: &mut Arena,
+        at: usize,
+        part: Extent,
+    ) -> Result<(), Failure> {
+        let (mut done, mut attempts) = (0, 0);
+        loop {
+            let member = &self.files.members[part.member as usize];
+            let offset = part.offset + u64::from(done);
+            let buffer = arena.part_mut(at + (part.at + done) as usize, (part.len - done) as usize);
+            let moved = match kind {
+                IoKind::Read => member.file.read_at(buffer, offset),
+                _ if self.files.write_flags == 0 => member.file.write_at(buffer, offset),
+                _ => write_at_with_flags(&member.file, buffer, offset, self.files.write_flags),
+            };
+            let errno = match moved.as_ref() {
+                Ok(moved) => match member.after(done, *moved as u32, part.len) {
+                    After::Complete => return Ok(()),
+                    After::Again(now) => {
+                        self.short_transfers += u64::from(done == 0);
+                        done = now;
+                        continue;
+                    }
+                    After::Ended => 0,
+                },
+                Err(error) => error.raw_os_error().unwrap_or(0),
+            };
+            if moved.is_ok() || !is_passing(errno, &mut attempts) {
+                return Err(Failure { errno, member: part.member, offset });
+            }
+        }
+    }
+
+    fn flush_all(&self) -> Result<(), Failure> {
+        for (member, file) in (0..).zip(&self.files.members) {
+            (self.flush)(&file.file).map_err(|error| Failure {
+                errno: error.raw_os_error().unwrap_or(0),
+                member,
+                offset: 0,
+            })?;
+        }
+        Ok(())
+    }
+}

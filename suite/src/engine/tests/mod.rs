@@ -1,0 +1,37 @@
+//! Whole jobs: on the simulated disk, where the truth is known, and on real files.
+
+use super::*;
+use crate::model::DiskModel;
+use crate::units::{Bytes, Nanos};
+
+/// A job on one simulated disk: random reads of 4 KiB, one at a time.
+pub(super) fn job() -> Job {
+    Job {
+        storage: Storage {
+            target: Target::Simulated(vec![("disk".to_owned(), DiskModel::default())]),
+            chunk: None,
+            member_bytes: 1 << 30,
+        },
+        start: 0,
+        len: 1 << 30,
+        random: true,
+        once: false,
+        partitioned: false,
+        read_percent: 100,
+        blocks: vec![Mix { block: Bytes(4096), weight: 1 }],
+        granularity: Bytes(4096),
+        queue_depth: 1,
+        workers: 1,
+        cpus: Vec::new(),
+        warmup: Nanos(0),
+        length: Length::Time(Nanos(1_000_000_000)),
+        cooldown: Nanos(0),
+        write_sync: WriteSync::None,
+        flush_every: None,
+        fsync_at_end: false,
+        payload: Payload::Random,
+        backend: Backend::Auto,
+        seed: 1,
+        series_interval: Nanos(100_000_000),
+    }
+}
