@@ -5,8 +5,9 @@ use std::path::Path;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
 
+use super::disk::SurveyedDisk;
 use super::error::RigError;
-use super::survey::{SpaceUse, SurveyedDisk, Trouble};
+use super::survey::{SpaceUse, Trouble};
 use crate::os::blockdev::DeviceNumber;
 use crate::units::Bytes;
 
