@@ -188,7 +188,7 @@ pub(super) fn existing(
     let align = match place::direct_io_of(&file).map_err(failed)? {
         DirectIo::Aligned(align) => Some(align),
         DirectIo::Unsupported => None,
-        DirectIo::Unknown => Some(place::likely_align(block_device.as_ref())),
+        DirectIo::Unknown => Some(place::likely_align(&file, block_device.as_ref())),
     };
     let (bytes, block) = (Bytes(identity.bytes()), block_of(align));
     if bytes < block {

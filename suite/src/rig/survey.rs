@@ -79,8 +79,8 @@ pub struct SpaceUse {
     pub created: Bytes,
     /// What has to stay free beside them.
     pub margin: Bytes,
-    /// What is free for us now.
-    pub free: Bytes,
+    /// What is free for us now; `None` where the file system doesn't count.
+    pub free: Option<Bytes>,
 }
 
 /// One thing that stands in the way.
