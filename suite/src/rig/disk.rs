@@ -49,7 +49,7 @@ impl DiskKind {
 /// One disk, as it is or would be made.
 #[derive(Debug, Clone)]
 pub struct SurveyedDisk {
-    /// Index into [`Plan::disks`].
+    /// Index into [`Plan::disks`](crate::plan::Plan::disks).
     pub disk: usize,
     /// Its name in the plan.
     pub name: String,
