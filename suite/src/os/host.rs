@@ -3,7 +3,7 @@
 use std::fs;
 
 use nix::sched::{CpuSet, sched_getaffinity};
-use nix::sys::utsname::uname;
+use nix::sys::utsname::{UtsName, uname};
 use nix::unistd::Pid;
 
 /// What the machine is.
@@ -29,12 +29,12 @@ impl HostFacts {
         let word = |text: Option<&std::ffi::OsStr>| {
             text.map_or_else(|| "unknown".to_owned(), |text| text.to_string_lossy().into_owned())
         };
-        let machine = word(names.as_ref().map(|names| names.machine()));
+        let machine = word(names.as_ref().map(UtsName::machine));
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         Self {
-            name: word(names.as_ref().map(|names| names.nodename())),
-            kernel: word(names.as_ref().map(|names| names.release())),
+            name: word(names.as_ref().map(UtsName::nodename)),
+            kernel: word(names.as_ref().map(UtsName::release)),
             cpu_model: cpu_model(&cpuinfo).unwrap_or(machine),
             cpus: cpus_allowed(),
             memory_bytes: memory_bytes(&meminfo).unwrap_or(0),

@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use nix::fcntl::OFlag;
 
+use super::disk::{DiskKind, SurveyedDisk, block_of, no_direct_io, unfit_blocks};
 use super::error::RigError;
 use super::fill::{Fill, random_number};
 use super::identity::{self, Identity, Want};
 use super::live::{Live, Made, Rig};
 use super::place::direct_io_of;
 use super::prove;
-use super::survey::{DiskKind, Survey, SurveyedDisk, block_of, no_direct_io, unfit_blocks};
+use super::survey::Survey;
 use super::undo::{Folder, Undo, UndoOnDrop};
 use crate::os::direct::{DirectAlign, DirectIo};
 use crate::units::Bytes;

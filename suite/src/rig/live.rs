@@ -7,9 +7,10 @@ use std::sync::Arc;
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 
 use super::build::{private_name, same_as_surveyed};
+use super::disk::{DiskKind, SurveyedDisk, block_of};
 use super::error::RigError;
 use super::identity;
-use super::survey::{SurveyedDisk, SurveyedSetup, block_of};
+use super::survey::SurveyedSetup;
 use super::undo::{Folder, Scrap, UndoError, UndoOnDrop};
 use crate::os::blockdev::DeviceNumber;
 use crate::units::Bytes;
@@ -126,7 +127,7 @@ impl Rig {
         if access.direct {
             flags |= OFlag::O_DIRECT;
         }
-        let fresh = access.fresh && surveyed.kind == super::DiskKind::Directory;
+        let fresh = access.fresh && surveyed.kind == DiskKind::Directory;
         let standing = disk.made.as_ref().is_none_or(|made| made.standing);
         assert!(fresh || standing, "the survey was told of every access to {}", surveyed.name);
         assert!(

@@ -12,6 +12,7 @@
 
 mod binding;
 mod build;
+mod disk;
 mod error;
 mod fill;
 mod identity;
@@ -26,8 +27,9 @@ mod undo;
 
 pub use binding::Binding;
 pub use build::{BuildEvent, build};
+pub use disk::{DiskKind, SurveyedDisk};
 pub use error::{Category, RigError};
 pub use identity::Identity;
 pub use live::{Access, Member, Rig};
-pub use survey::{DiskKind, HostView, Need, SpaceUse, Survey, SurveyedDisk, Trouble, survey};
+pub use survey::{HostView, Need, SpaceUse, Survey, Trouble, survey};
 pub use undo::{Undo, UndoError};

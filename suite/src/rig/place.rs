@@ -16,7 +16,7 @@ use nix::unistd::{AccessFlags, eaccess};
 use super::error::RigError;
 use super::identity::{self, Identity, Want};
 use super::survey::Host;
-use crate::os::blockdev::{BlockDevice, DeviceNumber};
+use crate::os::blockdev::{BlockDevice, DeviceNumber, logical_block_bytes};
 use crate::os::direct::{DirectAlign, DirectIo, direct_io};
 
 /// Of what has no logical blocks to ask for, direct I/O is tried with these offsets: the least
@@ -55,7 +55,7 @@ impl Place {
         let align = match probe(&directory, path)? {
             DirectIo::Aligned(align) => Some(align),
             DirectIo::Unsupported => None,
-            DirectIo::Unknown => Some(likely_align(under.device.as_ref())),
+            DirectIo::Unknown => Some(likely_align(&directory, under.device.as_ref())),
         };
         Ok(Self {
             path: path.to_owned(),
@@ -86,9 +86,14 @@ impl Under {
     }
 }
 
-/// What to try where the kernel doesn't say what direct I/O wants.
-pub(super) fn likely_align(device: Option<&BlockDevice>) -> DirectAlign {
-    let offset_bytes = device.map_or(LEAST_BLOCK_BYTES, |device| device.logical_block_bytes);
+/// What to try where the kernel doesn't say what direct I/O wants: the logical block of the device
+/// that `file` is, or else of the one that it lies on.
+pub(super) fn likely_align(file: &File, device: Option<&BlockDevice>) -> DirectAlign {
+    let offset_bytes = logical_block_bytes(file)
+        .ok()
+        .or_else(|| device.map(|device| device.logical_block_bytes))
+        .filter(|bytes| bytes.is_power_of_two())
+        .unwrap_or(LEAST_BLOCK_BYTES);
     DirectAlign { memory_bytes: PAGE_BYTES, offset_bytes }
 }
 

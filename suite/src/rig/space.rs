@@ -5,8 +5,9 @@ use std::path::Path;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
 
+use super::disk::SurveyedDisk;
 use super::error::RigError;
-use super::survey::{SpaceUse, SurveyedDisk, Trouble};
+use super::survey::{SpaceUse, Trouble};
 use crate::os::blockdev::DeviceNumber;
 use crate::units::Bytes;
 
@@ -20,7 +21,7 @@ pub(super) fn add_up(disks: &[SurveyedDisk], work_dir: &Path) -> (Vec<SpaceUse>,
     let mut uses: Vec<(DeviceNumber, SpaceUse, Vec<usize>)> = Vec::new();
     let mut troubles = Vec::new();
     for disk in disks.iter().filter(|disk| disk.kind.is_created()) {
-        troubles.extend(above_limit(disk));
+        troubles.extend(above(disk, file_size_limit()));
         let number = disk.identity.device();
         if let Some((_, space, needs)) = uses.iter_mut().find(|(other, ..)| *other == number) {
             space.created.0 = space.created.0.saturating_add(disk.created.0);
@@ -35,14 +36,14 @@ pub(super) fn add_up(disks: &[SurveyedDisk], work_dir: &Path) -> (Vec<SpaceUse>,
     let mut spaces = Vec::new();
     for (_, space, mut needs) in uses {
         let needed = space.created.0.saturating_add(space.margin.0);
-        if needed > space.free.0 {
+        if let Some(free) = space.free.filter(|free| needed > free.0) {
             needs.sort_unstable();
             needs.dedup();
             let error = RigError::TooLittleSpace {
                 path: space.path.clone(),
                 // Whole MiB, on the safe side: exact figures would be unreadable.
                 needed: Bytes(needed.div_ceil(MIB).saturating_mul(MIB)),
-                free: Bytes(space.free.0 / MIB * MIB),
+                free: Bytes(free.0 / MIB * MIB),
                 in_work_dir: space.path == work_dir,
             };
             troubles.push(Trouble { error, needs });
@@ -62,19 +63,19 @@ fn room(disk: &SurveyedDisk) -> Result<SpaceUse, RigError> {
         filesystem: disk.filesystem.clone().unwrap_or_else(|| "unknown".to_owned()),
         created: disk.created,
         margin: Bytes((bytes(facts.blocks()) / 20).min(MARGIN_BYTES)),
-        free: Bytes(bytes(facts.blocks_available())),
+        free: (facts.blocks() > 0).then(|| Bytes(bytes(facts.blocks_available()))),
     })
 }
 
-/// A file above `RLIMIT_FSIZE` ends the process with a signal, or fails to be written.
-fn above_limit(disk: &SurveyedDisk) -> Option<Trouble> {
-    let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE).ok()?;
-    (disk.size.0 > limit).then(|| Trouble {
-        error: RigError::FileSizeLimit {
-            disk: disk.name.clone(),
-            size: disk.size,
-            limit: Bytes(limit),
-        },
+/// The largest file that this process may make. Writing beyond it ends the process with a signal.
+fn file_size_limit() -> Bytes {
+    Bytes(getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft))
+}
+
+/// The trouble of a disk whose file would be above the limit.
+pub(super) fn above(disk: &SurveyedDisk, limit: Bytes) -> Option<Trouble> {
+    (disk.size > limit).then(|| Trouble {
+        error: RigError::FileSizeLimit { disk: disk.name.clone(), size: disk.size, limit },
         needs: disk.demand.needs.clone(),
     })
 }

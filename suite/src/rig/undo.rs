@@ -82,6 +82,7 @@ impl Undo {
     /// Undoes everything, last first, and returns what could not be undone; nothing can be made
     /// afterwards. Calling it again tries again what failed, and returns what still does. It can be
     /// called from any thread at any time.
+    #[must_use]
     pub fn now(&self) -> Vec<UndoError> {
         let mut journal = self.lock();
         journal.closed = true;
@@ -149,7 +150,7 @@ impl Undo {
         what: What,
         folder: &Folder,
         name: &OsStr,
-        make: impl FnOnce() -> nix::Result<std::os::fd::OwnedFd>,
+        creation: impl FnOnce() -> nix::Result<std::os::fd::OwnedFd>,
     ) -> Result<(Arc<File>, StepNumber), RigError> {
         let path = folder.path.join(name);
         let mut journal = self.lock();
@@ -159,7 +160,7 @@ impl Undo {
         journal.steps.reserve(1);
         let number = StepNumber(journal.made_so_far);
         let (parent, name) = (Arc::clone(&folder.handle), name.to_owned());
-        let made = make().map_err(|errno| {
+        let made = creation().map_err(|errno| {
             let operation = match what {
                 What::File => "make the file",
                 What::Folder => "make the folder",
