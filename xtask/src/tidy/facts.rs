@@ -298,6 +298,10 @@ impl<'ast> Visit<'ast> for Walk {
         visit::visit_expr_method_call(self, call);
     }
 
+    fn visit_meta_list(&mut self, list: &'ast syn::MetaList) {
+        self.tokens(list.tokens.clone());
+    }
+
     fn visit_macro(&mut self, call: &'ast syn::Macro) {
         if let Some(name) = call.path.segments.last() {
             self.call(call.path.span().start().line, format!("{}!", name.ident));

@@ -49,7 +49,8 @@ struct X;";
             "4 record::Outcome::Pass",
             "5 report::text",
             "5 session::now",
-            "7 os::Host"
+            "7 os::Host",
+            "8 cli::Shape"
         ]
     );
 }
