@@ -45,7 +45,7 @@ pub(crate) fn build_release() -> Result<PathBuf> {
     let status = child.wait().context("can't wait for cargo")?;
     let unshown = talk.join().unwrap_or_default();
     if !status.success() {
-        unshown.iter().for_each(|line| eprintln!("{line}"));
+        show(&unshown);
         bail!("diskproof could not be built");
     }
     executable(&messages).context("cargo built no binary called diskproof")
@@ -71,16 +71,25 @@ fn relay_if_long(talk: impl Read + Send + 'static) -> Vec<String> {
         }
     }
     eprintln!("building diskproof with optimisations: a first build takes some minutes");
-    unshown.iter().for_each(|line| eprintln!("{line}"));
-    lines.iter().for_each(|line| eprintln!("{line}"));
+    show(&unshown);
+    for line in lines {
+        eprintln!("{line}");
+    }
     Vec::new()
+}
+
+fn show(lines: &[String]) {
+    for line in lines {
+        eprintln!("{line}");
+    }
 }
 
 /// The binary's path in cargo's messages, one JSON object a line.
 fn executable(messages: &str) -> Option<PathBuf> {
     messages.lines().find_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
-        let ours = message["target"]["name"] == "diskproof" && message["target"]["kind"][0] == "bin";
+        let ours =
+            message["target"]["name"] == "diskproof" && message["target"]["kind"][0] == "bin";
         ours.then(|| message["executable"].as_str().map(PathBuf::from)).flatten()
     })
 }
@@ -91,8 +100,8 @@ mod tests {
 
     #[test]
     fn the_binary_is_found_among_the_libraries() {
-        let messages = r#"{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"diskproof"},"executable":null}
-{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"diskproof"},"executable":"/t/release/diskproof"}
+        let messages = r#"{"target":{"kind":["lib"],"name":"diskproof"},"executable":null}
+{"target":{"kind":["bin"],"name":"diskproof"},"executable":"/t/release/diskproof"}
 {"reason":"build-finished","success":true}"#;
         assert_eq!(executable(messages), Some(PathBuf::from("/t/release/diskproof")));
         assert_eq!(executable("{}"), None);

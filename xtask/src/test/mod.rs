@@ -65,10 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 /// The targets of each call of cargo. Documentation tests can't share a call with others; benches
 /// are run once each, without measuring, so that they can't rot.
 fn target_sets() -> Vec<Vec<&'static str>> {
-    let mut sets = vec![
-        vec!["--workspace", "--tests"],
-        vec!["--workspace", "--doc"],
-    ];
+    let mut sets = vec![vec!["--workspace", "--tests"], vec!["--workspace", "--doc"]];
     if cargo::root().join("suite/benches").is_dir() {
         sets.insert(1, vec!["--package", "diskproof", "--bench", "*"]);
     }
@@ -112,8 +109,8 @@ fn run_one(command: &mut Command, tally: &mut Tally) -> Result<()> {
 /// The packages that tests need, as .ci/packages lists them.
 fn packages() -> Result<Vec<String>> {
     let path = cargo::root().join(".ci/packages");
-    let text = std::fs::read_to_string(&path)
-        .with_context(|| format!("can't read {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
     Ok(skips::package_names(&text))
 }
 

@@ -30,8 +30,9 @@ impl Skips {
         for line in text.lines().filter(|line| !line.is_empty()) {
             let mut parts = line.splitn(3, '\t').map(|part| part.trim().to_owned());
             let mut next = || parts.next().unwrap_or_default();
-            let (test, reason) = (next(), Reason { why: next(), remedy: next() });
-            let reasons = skips.entry(test).or_default();
+            let name = next();
+            let reason = Reason { why: next(), remedy: next() };
+            let reasons = skips.entry(name).or_default();
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }
@@ -130,7 +131,10 @@ apt-get install fio libxml2-utils"
     #[test]
     fn a_remedy_may_be_missing() {
         let lines = Skips::parse("a\tno ring\n").lines(&[]);
-        assert_eq!(lines, ["\nskipped; what would let them run: nothing is known to help", "    a: no ring"]);
+        assert_eq!(
+            lines,
+            ["\nskipped; what would let them run: nothing is known to help", "    a: no ring"]
+        );
     }
 
     #[test]

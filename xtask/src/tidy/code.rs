@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn a_function_fits_a_screen() {
-        let function = |lines: usize| format!("//! Docs.\nfn f() {{\n{}}}\n", "// x\n".repeat(lines));
+        let function =
+            |lines: usize| format!("//! Docs.\nfn f() {{\n{}}}\n", "// x\n".repeat(lines));
         assert!(said("suite/src/a.rs", &function(68)).is_empty());
         assert_eq!(
             said("suite/src/a.rs", &function(69)),
@@ -186,12 +187,13 @@ mod tests {
     #[test]
     fn unsafe_code_says_why_it_is_sound() {
         let path = "suite/src/os/a.rs";
-        let broken = "//! Docs.\nfn f() {\n    // SAFETY: of another.\n    a();\n    unsafe { g() }\n}";
+        let broken =
+            "//! Docs.\nfn f() {\n    // SAFETY: of another.\n    a();\n    unsafe { g() }\n}";
         assert_eq!(
             said(path, broken),
             ["suite/src/os/a.rs:5: unsafe code without a `SAFETY:` comment above it"]
         );
-        let wrapped = "//! Docs.\nfn f() {\n    // SAFETY: long\n    // reason.\n    let x =\n        \
+        let wrapped = "//! Docs.\nfn f() {\n    // SAFETY: long\n    // reason.\n    let x =\n\
                        unsafe { g() };\n}";
         assert!(said(path, wrapped).is_empty());
         let documented = "//! Docs.\n/// Does.\n///\n/// # Safety\n/// Be careful.\n#[inline]\n\
@@ -208,8 +210,8 @@ mod tests {
 
     #[test]
     fn only_cli_prints_and_nobody_unwraps() {
-        let text = "//! Docs.\nfn f() {\n    println!(\"{}\", x.unwrap());\n}\n#[cfg(test)]\nmod tests \
-                    {\n    fn g() { println!(\"{}\", x.unwrap()); }\n}\n";
+        let text = "//! Docs.\nfn f() {\n    println!(\"{}\", x.unwrap());\n}\n\
+                    #[cfg(test)]\nmod tests {\n    fn g() { println!(\"{}\", x.unwrap()); }\n}";
         assert_eq!(said("suite/src/plan/a.rs", text).len(), 2);
         assert_eq!(said("suite/src/cli/a.rs", text).len(), 1);
         assert!(said("xtask/src/a.rs", text).is_empty());

@@ -192,9 +192,6 @@ impl Walk {
         at: usize,
         next: usize,
     ) {
-        let is = |at: Option<&TokenTree>, sign: char| {
-            matches!(at, Some(TokenTree::Punct(punct)) if punct.as_char() == sign)
-        };
         let group = |at: usize| match tokens.get(at) {
             Some(TokenTree::Group(group)) => Some(group.delimiter()),
             _ => None,
@@ -202,13 +199,13 @@ impl Walk {
         let before = at.checked_sub(1).and_then(|at| tokens.get(at));
         let called = group(next) == Some(Delimiter::Parenthesis);
         let last = parts.last().cloned().unwrap_or_default();
-        if is(before, '.') {
+        if is_sign(before, '.') {
             if called {
                 self.call(line, last);
             }
             return;
         }
-        if is(tokens.get(next), '!') && group(next + 1).is_some() {
+        if is_sign(tokens.get(next), '!') && group(next + 1).is_some() {
             self.call(line, last + "!");
         }
         if parts.len() > 1 {
@@ -311,15 +308,18 @@ impl<'ast> Visit<'ast> for Walk {
     }
 }
 
+fn is_sign(token: Option<&TokenTree>, sign: char) -> bool {
+    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == sign)
+}
+
 /// The path that begins at a word among tokens, and where it ends.
 fn path_at(tokens: &[TokenTree], mut at: usize) -> (Vec<String>, usize) {
     let mut parts = Vec::new();
     while let Some(TokenTree::Ident(word)) = tokens.get(at) {
         parts.push(word.to_string());
         at += 1;
-        let colon = |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(sign)) if sign.as_char() == ':');
         let more = matches!(tokens.get(at + 2), Some(TokenTree::Ident(_)));
-        if !(colon(at) && colon(at + 1) && more) {
+        if !(is_sign(tokens.get(at), ':') && is_sign(tokens.get(at + 1), ':') && more) {
             break;
         }
         at += 2;

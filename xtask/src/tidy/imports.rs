@@ -48,8 +48,7 @@ fn rows(layers: &[Layer], modules: &BTreeMap<&str, &str>) -> Vec<Violation> {
     }
     for (module, path) in modules {
         if !layers.iter().any(|layer| layer.module == *module) {
-            let sentence =
-                format!("the module `{module}` has no row in {}", architecture::FILE);
+            let sentence = format!("the module `{module}` has no row in {}", architecture::FILE);
             found.push(Violation::new(path, 1, sentence));
         }
     }

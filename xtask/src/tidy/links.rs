@@ -1,7 +1,7 @@
 //! The rule of links: what the pages point to is there.
 
 use super::Violation;
-use super::repository::Repository;
+use super::repository::{Repository, extension};
 
 /// Every link and every named plan in the pages that leads nowhere.
 pub(super) fn check(repository: &Repository) -> Vec<Violation> {
@@ -25,8 +25,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Violation> {
 }
 
 fn is_page(path: &str) -> bool {
-    let is_markdown = std::path::Path::new(path).extension().is_some_and(|end| end == "md");
-    is_markdown && !path.starts_with("fixtures/")
+    extension(path) == Some("md") && !path.starts_with("fixtures/")
 }
 
 /// The targets of Markdown links to files of ours, without what follows `#`.

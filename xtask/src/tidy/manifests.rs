@@ -5,6 +5,9 @@ use toml::{Table, Value};
 use super::Violation;
 use super::repository::Repository;
 
+/// Where the lock file's packages come from: cargo's name for its own registry.
+const REGISTRY: &str = concat!("registry+https://github.com/rust-lang/crates", ".io-index");
+
 /// Every breach in the manifests and the lock file.
 pub(super) fn check(repository: &Repository) -> Vec<Violation> {
     let mut found = Vec::new();
@@ -82,9 +85,8 @@ fn outside_the_table(path: &str, text: &str) -> Vec<Violation> {
 
 /// Packages of the lock file that come from another place than cargo's own registry.
 fn from_elsewhere(path: &str, text: &str) -> Vec<Violation> {
-    let standard = "registry+https://github.com/rust-lang/crates.io-index";
     let sources = (1..).zip(text.lines()).filter(|(_, line)| line.starts_with("source = "));
-    let others = sources.filter(|(_, line)| line.split('"').nth(1) != Some(standard));
+    let others = sources.filter(|(_, line)| line.split('"').nth(1) != Some(REGISTRY));
     let sentence = "the package doesn't come from cargo's own registry";
     others.map(|(line, _)| Violation::new(path, line, sentence)).collect()
 }
@@ -100,9 +102,9 @@ mod tests {
 
     #[test]
     fn each_dependency_says_what_it_is_for() {
-        let text = "[package]\nname = \"x\"\n[workspace.dependencies]\n# A group.\na = \"1\" # why\n\
-                    b = { version = \"1\", features = [\n  \"x#y\",\n] }\nc.version = \"1\" #\n\
-                    d = [\n  \"x\",\n] # why\n[profile.dev]\ne = 1";
+        let text = "[package]\nname = \"x\"\n[workspace.dependencies]\n# A group.\n\
+                    a = \"1\" # why\nb = { version = \"1\", features = [\n  \"x#y\",\n] }\n\
+                    c.version = \"1\" #\nd = [\n  \"x\",\n] # why\n[profile.dev]\ne = 1";
         assert_eq!(
             said("Cargo.toml", text),
             [
@@ -124,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_lock_file_names_one_registry() {
-        let good = "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
+        let good = format!("source = \"{REGISTRY}\"");
         let bad = "source = \"registry+https://mirror.example/index\"";
         assert_eq!(said("Cargo.lock", &format!("{good}\n{bad}\n")).len(), 1);
     }

@@ -21,7 +21,6 @@ use anyhow::{Result, bail};
 
 use crate::cargo;
 use repository::Repository;
-use source::Source;
 
 /// One breach of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +60,9 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
 
 /// Prints what was found, one a line, and how much.
 pub(crate) fn print(violations: &[Violation]) {
-    violations.iter().for_each(|violation| println!("{violation}"));
+    for violation in violations {
+        println!("{violation}");
+    }
     match violations.len() {
         0 => println!("tidy: all in order"),
         1 => println!("tidy: 1 violation"),

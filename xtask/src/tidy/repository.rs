@@ -20,8 +20,7 @@ impl Repository {
             // A file may be gone that git still knows; a link is not ours to follow.
             let is_file = full.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
             if is_file {
-                let bytes =
-                    std::fs::read(&full).with_context(|| format!("can't read {path}"))?;
+                let bytes = std::fs::read(&full).with_context(|| format!("can't read {path}"))?;
                 files.insert(path, String::from_utf8(bytes).ok());
             }
         }
@@ -56,6 +55,11 @@ impl Repository {
         let owned = files.iter().map(|(path, text)| ((*path).into(), Some((*text).into())));
         Self(owned.collect())
     }
+}
+
+/// What stands behind the last dot of a file's name.
+pub(super) fn extension(path: &str) -> Option<&str> {
+    Path::new(path).extension()?.to_str()
 }
 
 fn git_files(root: &Path) -> Option<Vec<String>> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Violation;
 use super::facts::Facts;
-use super::repository::Repository;
+use super::repository::{Repository, extension};
 
 /// A Rust file.
 #[derive(Debug)]
@@ -30,11 +30,6 @@ impl Source<'_> {
     /// The line, counted from 1; empty past the end.
     pub(super) fn line(&self, number: usize) -> &str {
         self.text.lines().nth(number.wrapping_sub(1)).unwrap_or_default()
-    }
-
-    /// Whether the line lies within an inline `#[cfg(test)]` module.
-    pub(super) fn in_test_module(&self, line: usize) -> bool {
-        self.facts.test_modules.iter().any(|&(first, last)| (first..=last).contains(&line))
     }
 }
 
@@ -62,8 +57,7 @@ pub(super) fn parse_all(repository: &Repository) -> (Vec<Source<'_>>, Vec<Violat
 
 /// Rust files outside the fixtures, which may be anything.
 fn is_ours(path: &str) -> bool {
-    let is_rust = std::path::Path::new(path).extension().is_some_and(|end| end == "rs");
-    is_rust && !path.starts_with("fixtures/")
+    extension(path) == Some("rs") && !path.starts_with("fixtures/")
 }
 
 /// A file that is declared as `#[cfg(test)] mod name;` is test code, whatever its name.

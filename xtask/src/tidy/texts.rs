@@ -1,9 +1,7 @@
 //! Rules on any text: how wide a line may be, and words that don't belong here.
 
-use std::path::Path;
-
 use super::Violation;
-use super::repository::Repository;
+use super::repository::{Repository, extension};
 
 /// Columns of a line.
 const COLUMNS: usize = 100;
@@ -43,22 +41,22 @@ pub(super) fn check(repository: &Repository) -> Vec<Violation> {
 
 /// Whether people write it and read it line by line. Manifests have a comment on each long line.
 fn is_written_by_hand(path: &str) -> bool {
-    let end = Path::new(path).extension().and_then(|end| end.to_str());
-    matches!(end, Some("rs" | "md") | None) || (end == Some("toml") && path.starts_with("plans/"))
+    matches!(extension(path), Some("rs" | "md") | None)
+        || (extension(path) == Some("toml") && path.starts_with("plans/"))
 }
 
 fn too_wide(path: &str, line: &str) -> Option<String> {
     let columns = line.chars().count();
     let has_address = line.contains("https://") || line.contains("http://");
     // A row of a table can't be broken.
-    let is_row = path.ends_with(".md") && line.starts_with('|');
+    let is_row = extension(path) == Some("md") && line.starts_with('|');
     let wide = columns > COLUMNS && !has_address && !is_row;
     wide.then(|| format!("the line has {columns} columns; {COLUMNS} are the limit"))
 }
 
 fn forbidden(line: &str) -> Option<String> {
     FORBIDDEN.iter().find_map(|(word, what)| {
-        // `a/root/` is a folder of ours, `/root/` one of the machine.
+        // Behind a name it is a folder of ours.
         let absolute = |at: usize| !line[..at].ends_with(|c: char| is_path_part(c));
         let stands = line.match_indices(word).any(|(at, _)| !word.starts_with('/') || absolute(at));
         stands.then(|| format!("`{word}` is {what}"))

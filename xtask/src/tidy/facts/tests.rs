@@ -81,7 +81,8 @@ mod tests {
 
 #[test]
 fn calls_are_found_in_macros_too() {
-    let text = "fn f() {\n x.unwrap();\n write!(out, \"{}\", y.unwrap(), todo!());\n a.unwrap_or(1);\n}";
+    let text =
+        "fn f() {\n x.unwrap();\n write!(out, \"{}\", y.unwrap(), todo!());\n a.unwrap_or(1);\n}";
     let facts = facts(text);
     let calls: Vec<_> = facts.calls.iter().map(|call| (call.line, &*call.name)).collect();
     assert_eq!(
