@@ -299,6 +299,17 @@ pub fn parse_bandwidth(text: &str) -> Result<f64, UnitError> {
     Ok(bytes.0 as f64)
 }
 
+/// Reads a percentage that may have decimals or be above 100: `97.5%`, in percent.
+///
+/// # Errors
+/// When the text is anything else.
+pub fn parse_percentage(text: &str) -> Result<f64, UnitError> {
+    text.strip_suffix('%').and_then(decimal).ok_or_else(|| UnitError {
+        message: format!("`{text}` is not a percentage such as 5% or 97.5%"),
+        instead: decimal(text).map(|_| format!("{text}%")),
+    })
+}
+
 /// Reads a plain decimal number: digits, and a point with digits behind it.
 #[must_use]
 pub fn decimal(text: &str) -> Option<f64> {

@@ -184,6 +184,26 @@ pub struct Workload {
     pub seed: u64,
 }
 
+impl Workload {
+    /// Whether it reads.
+    #[must_use]
+    pub fn reads(&self) -> bool {
+        self.read_percent.0 > 0
+    }
+
+    /// Whether it writes.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.read_percent.0 < 100
+    }
+
+    /// Whether it syncs: between writes, or at the end.
+    #[must_use]
+    pub fn syncs(&self) -> bool {
+        self.flush.is_some() || self.fsync_at_end
+    }
+}
+
 /// Direction and order of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the words of the plan language")]
@@ -197,6 +217,12 @@ pub enum Rw {
 }
 
 impl Rw {
+    /// Whether it reads and writes, in shares that `read_percent` decides.
+    #[must_use]
+    pub fn is_mixed(self) -> bool {
+        matches!(self, Self::ReadWrite | Self::RandRw)
+    }
+
     /// Whether offsets are random.
     #[must_use]
     pub fn is_random(self) -> bool {
@@ -213,6 +239,12 @@ impl Blocks {
     #[must_use]
     pub fn largest(&self) -> Bytes {
         self.0.iter().map(|(size, _)| *size).max().unwrap_or_default()
+    }
+
+    /// The smallest, which all offsets are multiples of.
+    #[must_use]
+    pub fn smallest(&self) -> Bytes {
+        self.0.iter().map(|(size, _)| *size).min().unwrap_or_default()
     }
 }
 

@@ -1,0 +1,114 @@
+//! The words of the plan language: which keys each table has, and what else people call them.
+
+/// Keys of a plan.
+pub(super) const PLAN_KEYS: &[&str] =
+    &["name", "description", "disks", "setups", "workloads", "expect", "run", "profiles"];
+
+/// Keys of a disk.
+pub(super) const DISK_KEYS: &[&str] = &["size", "count", "directory", "device"];
+
+/// Keys of a setup.
+pub(super) const SETUP_KEYS: &[&str] = &["disks", "stripe", "workloads"];
+
+/// Keys of a stripe.
+pub(super) const STRIPE_KEYS: &[&str] = &["driver", "chunk"];
+
+/// Keys of a workload.
+pub(super) const WORKLOAD_KEYS: &[&str] = &[
+    "rw",
+    "read_percent",
+    "block_size",
+    "queue_depth",
+    "workers",
+    "layout",
+    "offset",
+    "size",
+    "access",
+    "once",
+    "runtime",
+    "amount",
+    "warmup",
+    "cooldown",
+    "cache",
+    "sync",
+    "fsync_every",
+    "fdatasync_every",
+    "fsync_at_end",
+    "data",
+    "engine",
+    "cpus",
+    "seed",
+];
+
+/// Keys of an expectation.
+pub(super) const EXPECT_KEYS: &[&str] = &["case", "that", "why", "level"];
+
+/// Keys of `[run]`.
+pub(super) const RUN_KEYS: &[&str] = &["rounds", "order", "inconclusive"];
+
+/// Keys of `rounds`.
+pub(super) const ROUNDS_KEYS: &[&str] = &["min", "max"];
+
+/// Keys of a profile.
+pub(super) const PROFILE_KEYS: &[&str] = &["disks", "workloads", "run"];
+
+/// Keys that are known in other versions of the language: none of them is a typing error.
+pub(super) const OTHER_VERSIONS: &[&str] = &[
+    "arrivals",
+    "at_cap",
+    "confidence",
+    "devices",
+    "emulate",
+    "filesystem",
+    "min_abs",
+    "rate",
+    "records",
+    "think_time",
+    "time_budget",
+    "verify",
+];
+
+/// Names that mean something else in an expectation.
+pub(super) const RESERVED: &[&str] = &["baseline", "record", "x", "of", "between", "within"];
+
+/// What fio, DiskSpd and people call a key, and what it is called here.
+const ALSO_CALLED: &[(&str, &str)] = &[
+    ("bs", "block_size"),
+    ("iodepth", "queue_depth"),
+    ("depth", "queue_depth"),
+    ("qd", "queue_depth"),
+    ("numjobs", "workers"),
+    ("jobs", "workers"),
+    ("threads", "workers"),
+    ("ramp_time", "warmup"),
+    ("duration", "runtime"),
+    ("time", "runtime"),
+    ("readwrite", "rw"),
+    ("rwmixread", "read_percent"),
+    ("ioengine", "engine"),
+    ("io_size", "amount"),
+    ("fsync", "fsync_every"),
+    ("fdatasync", "fdatasync_every"),
+    ("end_fsync", "fsync_at_end"),
+    ("cpus_allowed", "cpus"),
+    ("randseed", "seed"),
+    ("condition", "that"),
+    ("reason", "why"),
+    ("path", "device"),
+    ("dir", "directory"),
+    ("stripe_size", "chunk"),
+    ("chunk_size", "chunk"),
+    ("disk", "disks"),
+    ("setup", "setups"),
+    ("workload", "workloads"),
+    ("expectations", "expect"),
+    ("expects", "expect"),
+    ("profile", "profiles"),
+];
+
+/// The key of `known` that is meant by `name`, if that can be told.
+pub(super) fn meant<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    let synonym = ALSO_CALLED.iter().find(|(other, _)| *other == name).map(|(_, ours)| *ours);
+    let synonym = synonym.and_then(|ours| known.iter().copied().find(|key| *key == ours));
+    synonym.or_else(|| crate::diag::nearest(name, known.iter().copied()))
+}

@@ -1,0 +1,219 @@
+//! Checks workloads: what their keys mean beside each other, and on the setups they run on.
+
+use crate::diag::Diagnostic;
+use crate::units::{Bytes, Nanos};
+
+use super::model::{Layout, Limit, Place, Region};
+use super::profile::exclude_each_other;
+use super::raw::RawWorkload;
+use super::storage::SetupPoint;
+use super::sweep::Draft;
+
+/// Memory for I/O buffers that a workload may ask for.
+const IN_FLIGHT_MAX: u64 = 8 << 30;
+
+/// Keys that only a workload that writes has a use for.
+const OF_WRITES: [&str; 5] = ["sync", "fsync_every", "fdatasync_every", "fsync_at_end", "data"];
+
+/// What is wrong with a workload as a whole.
+pub(super) fn whole(raw: &RawWorkload, drafts: &[Draft<'_>], errors: &mut Vec<Diagnostic>) {
+    let name = &raw.name.value;
+    let entry = |key: &str| raw.entries.iter().find(|entry| entry.key == key);
+    if entry("rw").is_none() && !raw.doubtful {
+        let message = format!("the workload `{name}` has no `rw`");
+        let span = raw.name.span.clone();
+        errors.push(
+            Diagnostic::new("plan::missing-key", message, span, "`rw` is missing")
+                .help("add a line such as `rw = \"randread\"`"),
+        );
+    }
+    for (index, entry) in raw.entries.iter().enumerate() {
+        let before = raw.entries[..index].iter();
+        let other = before.clone().find(|other| exclude_each_other(other.key, entry.key));
+        if let Some(other) = other {
+            let message = format!("`{}` and `{}` exclude each other", other.key, entry.key);
+            let span = entry.key_span.clone();
+            errors.push(
+                Diagnostic::new("plan::conflict", message, span, "one of the two is too many")
+                    .context(other.key_span.clone(), ""),
+            );
+        }
+    }
+    let sure = |keys: &[&str]| drafts.iter().all(|draft| draft.sure(keys));
+    if entry("rw").is_none() || !sure(&["rw", "read_percent"]) {
+        return;
+    }
+    let mut useless = |key: &str, useful: bool, why: &str| {
+        if let Some(entry) = entry(key).filter(|_| !useful) {
+            let message = format!("`{key}` has no effect on the workload `{name}`");
+            let rw = drafts.first().map_or(raw.name.span.clone(), |draft| draft.place("rw"));
+            errors.push(
+                Diagnostic::new("plan::no-effect", message, entry.key_span.clone(), why)
+                    .context(rw, "")
+                    .help("take it out"),
+            );
+        }
+    };
+    let mixed = drafts.iter().any(|draft| draft.workload.rw.is_mixed());
+    useless("read_percent", mixed, "only `readwrite` and `randrw` mix");
+    let random = drafts.iter().any(|draft| draft.workload.rw.is_random());
+    useless("once", random, "in sequence, every block is visited once anyway");
+    let writes = drafts.iter().any(|draft| draft.workload.writes());
+    for key in OF_WRITES {
+        useless(key, writes, "nothing is written");
+    }
+}
+
+/// What is wrong with one point of a workload, wherever it runs.
+pub(super) fn point(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
+    let workload = &draft.workload;
+    let largest = workload.blocks.largest();
+    let engine_sync = workload.engine == super::model::EngineChoice::Sync;
+    if draft.sure(&["engine", "queue_depth"]) && engine_sync && workload.queue_depth > 1 {
+        let message = "the engine `sync` has one I/O in flight for each worker";
+        errors.push(
+            Diagnostic::new(
+                "plan::conflict",
+                message,
+                draft.place("queue_depth"),
+                format!("asks for {}", workload.queue_depth),
+            )
+            .context(draft.place("engine"), "")
+            .help("use more `workers`, or the engine `io_uring`"),
+        );
+    }
+    if draft.sure(&["once", "block_size"]) && workload.once && workload.blocks.0.len() > 1 {
+        let message = "`once` needs blocks of one size";
+        errors.push(
+            Diagnostic::new("plan::conflict", message, draft.place("once"), "every block once")
+                .context(draft.place("block_size"), "several sizes"),
+        );
+    }
+    cooldown(draft, errors);
+    let depth = u64::from(workload.queue_depth) * u64::from(workload.workers);
+    let in_flight = largest.0.saturating_mul(depth);
+    if draft.sure(&["block_size", "queue_depth", "workers"]) && in_flight > IN_FLIGHT_MAX {
+        let message = format!("{} would be in flight at once", Bytes(in_flight));
+        let place =
+            ["queue_depth", "workers", "block_size"].into_iter().find(|key| draft.gives(key));
+        let place = draft.place(place.unwrap_or("block_size"));
+        errors.push(Diagnostic::new("plan::out-of-range", message, place, "too much").note(
+            format!(
+                "`block_size` x `queue_depth` x `workers` can be {} at most",
+                Bytes(IN_FLIGHT_MAX)
+            ),
+        ));
+    }
+    if draft.sure(&["block_size", "amount"])
+        && let Limit::Amount(amount) = workload.limit
+        && amount < largest
+    {
+        let message = format!("an amount of {amount} is less than a block of {largest}");
+        errors.push(
+            Diagnostic::new("plan::region", message, draft.place("amount"), "less than a block")
+                .context(draft.place("block_size"), ""),
+        );
+    }
+}
+
+fn cooldown(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
+    let workload = &draft.workload;
+    if workload.cooldown == Nanos(0) {
+        return;
+    }
+    let (other, why) = match workload.limit {
+        Limit::Amount(_) if draft.sure(&["amount"]) => {
+            ("amount", "the load ends with the last byte of the amount")
+        }
+        _ if workload.fsync_at_end => {
+            ("fsync_at_end", "the load ends before the `fsync` that counts into the time")
+        }
+        _ => return,
+    };
+    let message = format!("`cooldown` can't be beside `{other}`");
+    errors.push(
+        Diagnostic::new(
+            "plan::conflict",
+            message,
+            draft.place("cooldown"),
+            "nothing to go on with",
+        )
+        .context(draft.place(other), "")
+        .note(why),
+    );
+}
+
+/// What is wrong with a workload on one setup.
+pub(super) fn on_setup(draft: &Draft<'_>, setup: &SetupPoint, errors: &mut Vec<Diagnostic>) {
+    let workload = &draft.workload;
+    let name = &setup.setup.name;
+    if let Some(device) = &setup.device
+        && draft.gives("rw")
+        && draft.sure(&["read_percent"])
+        && workload.writes()
+    {
+        let message = format!("this workload would write to a device of the setup `{name}`");
+        let here = draft.place("rw");
+        errors.push(
+            Diagnostic::new("plan::read-only-device", message, here, "writes")
+                .context(device.clone(), "opened for reading only")
+                .note("what is on a device is never written over")
+                .help(format!(
+                    "let only workloads that read run there, with `workloads = [\"…\"]` in \
+                     `[setups.{name}]`"
+                )),
+        );
+    }
+    if !draft.sure(&["block_size", "offset", "size", "layout", "workers"]) {
+        return;
+    }
+    let Some(target) = setup.bytes else {
+        // Of a target whose size isn't known, shares can be added up all the same.
+        if matches!(
+            workload.region,
+            Region { offset: Place::Percent(_), size: Some(Place::Percent(_)) }
+        ) {
+            region(draft, setup, 100 << 40, errors);
+        }
+        return;
+    };
+    region(draft, setup, target, errors);
+}
+
+/// Whether the region lies on the target and holds a block of each worker.
+fn region(draft: &Draft<'_>, setup: &SetupPoint, target: u64, errors: &mut Vec<Diagnostic>) {
+    let workload = &draft.workload;
+    let (smallest, largest) = (workload.blocks.smallest().0, workload.blocks.largest().0);
+    let resolve = |place: Place| match place {
+        Place::Bytes(bytes) => bytes.0,
+        Place::Percent(percent) => percent.of(target),
+    };
+    let mut wrong = |key: &str, message: String, label: &str| {
+        let diagnostic = Diagnostic::new("plan::region", message, draft.place(key), label);
+        errors.push(match &setup.size_span {
+            Some(span) => diagnostic.context(span.clone(), "the disk's size"),
+            None => diagnostic,
+        });
+    };
+    let name = &setup.setup.name;
+    let start = resolve(workload.region.offset) / smallest * smallest;
+    if start >= target {
+        let message = format!("the region starts at the end of `{name}` or behind it");
+        return wrong("offset", message, "nothing is left");
+    }
+    let len = workload.region.size.map(resolve);
+    if len.is_some_and(|len| len > target - start) {
+        let message = format!("the region reaches past the end of `{name}`");
+        return wrong("size", message, "too long");
+    }
+    let Some(extent) = workload.region.on(target, smallest).filter(|e| e.len >= largest) else {
+        let message = format!("a block of {} does not fit into the region", Bytes(largest));
+        let key = if draft.gives("block_size") { "block_size" } else { "size" };
+        return wrong(key, message, "does not fit");
+    };
+    let workers = u64::from(workload.workers);
+    if workload.layout == Layout::Partitioned && extent.len / workers < largest {
+        let message = format!("a part for each of {workers} workers holds no block");
+        wrong("workers", message, "too many parts");
+    }
+}

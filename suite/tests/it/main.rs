@@ -1,0 +1,3 @@
+//! Tests of the product as a whole: one binary, so that it is linked once.
+
+mod plans;
