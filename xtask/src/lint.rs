@@ -12,10 +12,22 @@ pub(crate) fn run() -> Result<ExitCode> {
     let shell = Shell::new()?;
     shell.change_dir(cargo::root());
     let cargo = cargo::program();
+    eprintln!("lint: format");
     cmd!(shell, "{cargo} fmt --all --check")
+        .quiet()
         .run()
         .context("some files are not formatted: run `cargo fmt`")?;
-    cmd!(shell, "{cargo} clippy --workspace --all-targets -- -D warnings").run()?;
-    cmd!(shell, "{cargo} doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run()?;
+    eprintln!("lint: clippy");
+    cmd!(shell, "{cargo} clippy --workspace --all-targets -- -D warnings")
+        .quiet()
+        .run()
+        .context("clippy complains")?;
+    eprintln!("lint: documentation");
+    cmd!(shell, "{cargo} doc --workspace --no-deps")
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .quiet()
+        .run()
+        .context("rustdoc complains")?;
+    eprintln!("lint: all in order");
     Ok(ExitCode::SUCCESS)
 }

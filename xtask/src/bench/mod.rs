@@ -100,7 +100,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let comparisons = {
         let scratch = Scratch::new(&folder, options.file_size, &stop)?;
         let diskproof = Diskproof::new(&program, &scratch)?;
-        compare_all(options, &fio, &diskproof, scratch.file(), &stop)?
+        let compared = compare_all(options, &fio, &diskproof, scratch.file(), &stop);
+        // The signal reaches the program that runs just then too, which fails of it.
+        if stop.load(Ordering::Relaxed) {
+            bail!("stopped; the file is removed");
+        }
+        compared?
     };
     let about = about(options, &fio, &program, &folder)?;
     let text = table::markdown(&about, &comparisons);
@@ -137,7 +142,7 @@ fn compare_all(
                     Turn::Diskproof => diskproof.run(pattern, file, options.seconds)?,
                 };
                 if stop.load(Ordering::Relaxed) {
-                    bail!("stopped; the file is removed");
+                    return Ok(comparisons);
                 }
             }
             let [first, again, ours] = measured;
@@ -155,15 +160,17 @@ fn compare_all(
 fn about(options: &Options, fio: &Fio, program: &Path, folder: &Path) -> Result<Vec<String>> {
     let shell = Shell::new()?;
     let version = cmd!(shell, "{program} --version").quiet().read()?;
-    let filesystem = cmd!(shell, "stat --file-system --format %T {folder}").quiet().read()?;
+    let filesystem = cmd!(shell, "findmnt --noheadings --output FSTYPE,SOURCE --target {folder}");
+    let filesystem = filesystem.quiet().ignore_status().read()?;
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(vec![
         format!("{version} against {}, both with io_uring and direct I/O", fio.version()),
         format!("{} CPUs, {}, Linux {}", cpus, cpu_model(), kernel.trim()),
         format!(
-            "one file of {} MiB on {filesystem}, {} rounds of {} s",
+            "one file of {} MiB on {}, {} rounds of {} s",
             options.file_size >> 20,
+            filesystem.split_whitespace().collect::<Vec<_>>().join(" of "),
             options.rounds,
             options.seconds
         ),
