@@ -19,4 +19,6 @@ pub mod record;
 pub mod report;
 pub mod rig;
 pub mod session;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod units;

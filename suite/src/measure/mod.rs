@@ -5,6 +5,8 @@
 
 mod histogram;
 mod series;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
