@@ -1,8 +1,13 @@
 //! How many I/Os are handed over at a time, and how many completions are waited for.
 //!
 //! Handing over all that is free at once starves a real disk: it has nothing to do while the
-//! batch is put together, and the kernel may hold it back until its end. So the free ones go in
-//! batches of at most a quarter of the depth.
+//! batch is put together, and the kernel may hold it back until its end. One at a time costs a
+//! system call each. So what is free goes in batches of at most a quarter of the depth.
+//!
+//! Completions that come in a bunch may as well be waited for together: that saves system calls
+//! and takes nothing from the disk. Those that come singly may not: the disk would have less to
+//! do than was asked for. So the number waited for follows what comes: it grows while at least
+//! twice as many are there as were waited for, and shrinks when there are no more than those.
 
 /// The most I/Os in one batch: the cost of a system call is well shared by then.
 const BATCH_MAX: usize = 32;
@@ -10,29 +15,72 @@ const BATCH_MAX: usize = 32;
 /// The batches of one worker.
 #[derive(Debug)]
 pub(super) struct Batch {
-    submit_max: usize,
+    max: usize,
     wait_for: usize,
 }
 
 impl Batch {
     /// For a worker with so many I/Os in flight.
     pub(super) fn new(depth: usize) -> Self {
-        let submit_max = (depth / 4).clamp(1, BATCH_MAX);
-        let wait_for = std::env::var("WAIT").ok().and_then(|w| w.parse().ok()).unwrap_or(1);
-        let submit_max =
-            std::env::var("SUBMIT").ok().and_then(|w| w.parse().ok()).unwrap_or(submit_max);
-        Self { submit_max, wait_for }
+        Self { max: (depth / 4).clamp(1, BATCH_MAX), wait_for: 1 }
     }
 
     /// How many I/Os to hand over at a time.
     pub(super) fn submit_max(&self) -> usize {
-        self.submit_max
+        self.max
     }
 
     /// How many completions to wait for.
+    #[inline]
     pub(super) fn wait_for(&self) -> usize {
         self.wait_for
     }
 
-    pub(super) fn reaped(&mut self, _completions: usize, _now: u64) {}
+    /// So many completions were there after the last wait.
+    #[inline]
+    pub(super) fn reaped(&mut self, completions: usize) {
+        if completions >= 2 * self.wait_for {
+            self.wait_for = (self.wait_for + 1).min(self.max);
+        } else if completions <= self.wait_for {
+            self.wait_for = (self.wait_for - 1).max(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is waited for after many waits, when completions come in bunches of this size.
+    fn settled(depth: usize, bunch: usize) -> usize {
+        let mut batch = Batch::new(depth);
+        for _ in 0..1000 {
+            let waited = batch.wait_for();
+            assert!((1..=batch.submit_max()).contains(&waited));
+            batch.reaped(waited.next_multiple_of(bunch));
+        }
+        batch.wait_for()
+    }
+
+    #[test]
+    fn batches_are_a_quarter_of_the_depth() {
+        for (depth, max) in [(1, 1), (3, 1), (4, 1), (8, 2), (32, 8), (128, 32), (4096, 32)] {
+            assert_eq!(Batch::new(depth).submit_max(), max);
+        }
+    }
+
+    #[test]
+    fn what_comes_singly_is_waited_for_singly() {
+        for depth in [1, 2, 32, 4096] {
+            assert_eq!(settled(depth, 1), 1);
+        }
+    }
+
+    #[test]
+    fn what_comes_in_bunches_is_waited_for_together_and_never_two_bunches() {
+        assert_eq!(settled(32, 4), 3);
+        assert_eq!(settled(32, 8), 5);
+        assert_eq!(settled(32, 30), 8);
+        assert_eq!(settled(128, 8), 5);
+    }
 }

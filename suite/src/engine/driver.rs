@@ -179,7 +179,7 @@ impl<'run> Driver<'run> {
         }
     }
 
-    /// The rest of a transfer that was cut short is asked for again.
+    /// A transfer that was cut short was finished by asking for the rest.
     #[cold]
     pub(super) fn short_transfer(&mut self) {
         self.tally.short_transfer();

@@ -150,9 +150,11 @@ impl Io<'_> {
             };
             let errno = match moved.as_ref() {
                 Ok(moved) => match member.after(done, *moved as u32, part.len) {
-                    After::Complete => return Ok(()),
+                    After::Complete => {
+                        self.short_transfers += u64::from(done > 0);
+                        return Ok(());
+                    }
                     After::Again(now) => {
-                        self.short_transfers += u64::from(done == 0);
                         done = now;
                         continue;
                     }

@@ -233,7 +233,7 @@ impl<'lane> Tally<'lane> {
         }
     }
 
-    /// The kernel cut a transfer short, and the rest was asked for again.
+    /// The kernel cut a transfer short, and it was finished by asking for the rest.
     #[cold]
     pub(super) fn short_transfer(&mut self) {
         self.short_transfers += 1;

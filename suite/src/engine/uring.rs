@@ -259,7 +259,7 @@ impl<'run> RingWorker<'run> {
             }
             let now = monotonic_ns();
             driver.reaped(now);
-            batch.reaped(completions.len(), now);
+            batch.reaped(completions.len());
             for completion in &mut completions {
                 let part = completion.user_data() as usize;
                 if let Some(retry) =
@@ -367,7 +367,7 @@ impl<'run> Flight<'run> {
     ) -> Option<squeue::Entry> {
         let part = &self.parts[index];
         let number = part.slot;
-        if result != (part.extent.len - part.done) as i32 && self.mend(index, result, driver) {
+        if result != part.extent.len as i32 && self.mend(index, result, driver) {
             return Some(self.entry::<FIXED>(index, self.slots[number as usize].request.kind));
         }
         self.outstanding -= 1;
@@ -393,8 +393,8 @@ impl<'run> Flight<'run> {
         None
     }
 
-    /// Decides about a part that was not done whole: whether to go on with it. If not, its I/O
-    /// has failed.
+    /// Decides about a part that was not done in one go: whether to go on with it. If not, it
+    /// was finished now, or its I/O has failed.
     #[cold]
     fn mend(&mut self, index: usize, result: i32, driver: &mut Driver<'_>) -> bool {
         let part = &mut self.parts[index];
@@ -407,11 +407,11 @@ impl<'run> Flight<'run> {
             -result
         } else {
             match member.after(part.done, result.unsigned_abs(), part.extent.len) {
-                After::Complete => return false,
+                After::Complete => {
+                    driver.short_transfer();
+                    return false;
+                }
                 After::Again(done) => {
-                    if part.done == 0 {
-                        driver.short_transfer();
-                    }
                     part.done = done;
                     return true;
                 }

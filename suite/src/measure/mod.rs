@@ -6,6 +6,8 @@
 mod fault;
 mod histogram;
 mod series;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
