@@ -35,8 +35,8 @@ pub(crate) struct Options {
     harness: Vec<String>,
 }
 
-/// Runs all tests, the long ones too, and the rules of the house as one more; prints what was skipped and the
-/// sum. With arguments for the harness, runs the chosen tests alone.
+/// Runs all tests, the long ones too, and the rules of the house as one more; prints what was
+/// skipped and the sum. With arguments for the harness, runs the chosen tests alone.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let everything = options.harness.is_empty();
     let skip_log = SkipLog::new();
@@ -62,11 +62,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 /// The targets of each call of cargo. Documentation tests can't share a call with others; benches
-/// are run once each, without measuring, so that they can't rot.
+/// are run once each, without measuring, so that they can't rot. All name the whole workspace, so
+/// that dependencies have the same features and are built once.
 fn target_sets() -> Vec<Vec<&'static str>> {
     let mut sets = vec![vec!["--workspace", "--tests"], vec!["--workspace", "--doc"]];
     if cargo::root().join("suite/benches").is_dir() {
-        sets.insert(1, vec!["--package", "diskproof", "--bench", "*"]);
+        sets.insert(1, vec!["--workspace", "--bench", "*"]);
     }
     sets
 }
