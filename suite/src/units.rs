@@ -109,7 +109,7 @@ impl Bytes {
             .find(|(name, _)| *name == unit)
             .map(|(_, factor)| *factor)
             .ok_or_else(|| unknown_size_unit(number, unit))?;
-        scaled(number, factor, "bytes").map(Self)
+        scaled(text, number, factor, "bytes").map(Self)
     }
 }
 
@@ -134,7 +134,7 @@ impl Nanos {
             .find(|(name, _)| *name == unit)
             .map(|(_, factor)| *factor)
             .ok_or_else(|| unknown_time_unit(number, unit))?;
-        scaled(number, factor, "nanoseconds").map(Self)
+        scaled(text, number, factor, "nanoseconds").map(Self)
     }
 
     /// This time in seconds.
@@ -211,10 +211,10 @@ impl Percentile {
             ),
             instead: None,
         };
-        if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        if decimal(text).is_none() {
             return Err(wrong());
         }
-        match scaled(text, 10_000, "ten-thousandths") {
+        match scaled(text, text, 10_000, "ten-thousandths") {
             Ok(rank @ 1..=1_000_000) => Ok(Self(u32::try_from(rank).map_err(|_| wrong())?)),
             _ => Err(wrong()),
         }
@@ -266,7 +266,7 @@ pub fn parse_count(text: &str) -> Result<f64, UnitError> {
     };
     decimal(number).map(|value| value * factor).ok_or_else(|| UnitError {
         message: format!("`{text}` is not a number such as 5000, 5k or 1.2M"),
-        instead: None,
+        instead: thousands(text),
     })
 }
 
@@ -277,8 +277,17 @@ pub fn parse_count(text: &str) -> Result<f64, UnitError> {
 pub fn parse_iops(text: &str) -> Result<f64, UnitError> {
     parse_count(text.strip_suffix(" iops").unwrap_or(text)).map_err(|_| UnitError {
         message: format!("`{text}` is not a rate such as 5000, 5k or `5000 iops`"),
-        instead: text.strip_suffix("iops").map(|number| format!("{number} iops")),
+        instead: match text.strip_suffix("iops") {
+            Some(number) => parse_count(number).is_ok().then(|| format!("{number} iops")),
+            None => thousands(text),
+        },
     })
+}
+
+/// `5k` for `5K`.
+fn thousands(text: &str) -> Option<String> {
+    let number = text.strip_suffix('K')?;
+    decimal(number).map(|_| format!("{number}k"))
 }
 
 /// Reads a bandwidth: a size followed by `/s`, in bytes a second.
@@ -375,7 +384,8 @@ fn split<'t>(text: &'t str, what: &str, such_as: &str) -> Result<(&'t str, &'t s
         return Err(UnitError {
             message: format!("`{text}` has no unit: write a {what} such as {such_as}"),
             instead: match what {
-                "size" => Some(format!("{text}B")),
+                // Nobody who writes `64` means 64 bytes.
+                "size" => (text.len() > 3).then(|| format!("{text}B")),
                 _ => Some(format!("{text}s")),
             },
         });
@@ -430,29 +440,28 @@ fn unknown_time_unit(number: &str, unit: &str) -> UnitError {
     }
 }
 
-/// `number * factor`, exactly.
-fn scaled(number: &str, factor: u64, what: &str) -> Result<u64, UnitError> {
+/// `number * factor`, exactly. `text` is what the person wrote.
+fn scaled(text: &str, number: &str, factor: u64, what: &str) -> Result<u64, UnitError> {
     let error = |message| UnitError { message, instead: None };
+    let too_large = || error(format!("`{text}` is more than 2^63 {what}"));
+    let not_whole = || error(format!("`{text}` is not a whole number of {what}"));
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let fraction = fraction.trim_end_matches('0');
-    let too_large = || error(format!("{number} of this unit are more than 2^63 {what}"));
     let whole: u128 = whole.parse().map_err(|_| too_large())?;
-    // No unit has more than 2^40 as a factor of its own power of two, and 13 as one of five: a
-    // fraction of more than 40 digits can't be whole, and one of 20 keeps the product in 128 bits.
+    // A fraction of a TiB comes out whole with up to 40 decimals; nobody writes more than 20, and
+    // 20 keep the product in 128 bits.
     if fraction.len() > 20 {
-        return Err(error(format!("{number} of this unit is not a whole number of {what}")));
+        return Err(not_whole());
     }
-    let digits: u128 = if fraction.is_empty() {
-        0
-    } else {
-        fraction.parse().map_err(|_| error(format!("`{number}` is not a number")))?
-    };
+    let digits: u128 =
+        if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| not_whole())? };
     let scale = 10_u128.pow(u32::try_from(fraction.len()).unwrap_or(0));
     let part = digits * u128::from(factor);
     if !part.is_multiple_of(scale) {
-        return Err(error(format!("{number} of this unit is not a whole number of {what}")));
+        return Err(not_whole());
     }
-    let value = whole.checked_mul(u128::from(factor)).map(|product| product + part / scale);
+    let product = whole.checked_mul(u128::from(factor));
+    let value = product.and_then(|product| product.checked_add(part / scale));
     match value.and_then(|value| i64::try_from(value).ok()) {
         Some(value) => Ok(value.unsigned_abs()),
         None => Err(too_large()),
@@ -471,4 +480,220 @@ fn print_exact(
     let dividing = units.iter().find(|(_, factor)| value.is_multiple_of(*factor));
     let (name, factor) = dividing.copied().unwrap_or((zero, 1));
     out.pad(&format!("{}{name}", value / factor))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_quantity_has_one_spelling() {
+        for (text, bytes) in [
+            ("0B", 0),
+            ("512B", 512),
+            ("4KiB", 4096),
+            ("4kB", 4000),
+            ("1.5GiB", 3 << 29),
+            ("2.5MB", 2_500_000),
+            ("0.001kB", 1),
+            ("4.0KiB", 4096),
+            ("9223372036854775807B", (1 << 63) - 1),
+        ] {
+            assert_eq!(Bytes::parse(text), Ok(Bytes(bytes)), "{text}");
+        }
+        for (text, nanos) in [
+            ("0s", 0),
+            ("1ns", 1),
+            ("1.5us", 1500),
+            ("30s", 30_000_000_000),
+            ("1h", 3_600_000_000_000),
+        ] {
+            assert_eq!(Nanos::parse(text), Ok(Nanos(nanos)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_refused_with_what_was_meant() {
+        for (text, instead) in [
+            ("4k", Some("4KiB")),
+            ("4K", Some("4KiB")),
+            ("4M", Some("4MiB")),
+            ("4kb", Some("4kB")),
+            ("4Kib", Some("4KiB")),
+            ("4Ki", Some("4KiB")),
+            ("4 KiB", Some("4KiB")),
+            ("4096", Some("4096B")),
+            ("64", None),
+            ("", None),
+            ("KiB", None),
+            ("-4KiB", None),
+            ("1.KiB", None),
+            (".5KiB", None),
+            ("1_000B", None),
+            ("1e3B", None),
+            ("0x10B", None),
+            ("0.5B", None),
+            ("9223372036854775808B", None),
+            ("340282366920938463463374607431768211.9kB", None),
+            ("99999999999999999999999999999999999999999B", None),
+            ("1.000000000000000000000000000001TiB", None),
+            ("\u{661}KiB", None),
+        ] {
+            let error = Bytes::parse(text).expect_err(text);
+            assert_eq!(error.instead.as_deref(), instead, "{text}: {error}");
+        }
+        for (text, instead) in [
+            ("30", Some("30s")),
+            ("30sec", Some("30s")),
+            ("30S", Some("30s")),
+            ("30 s", Some("30s")),
+            ("5min", Some("5m")),
+            ("5\u{b5}s", Some("5us")),
+            ("5d", None),
+            ("1.5ns", None),
+        ] {
+            let error = Nanos::parse(text).expect_err(text);
+            assert_eq!(error.instead.as_deref(), instead, "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_guess_is_a_quantity() {
+        for text in ["4k", "4096", "4kb", "4Ki", "7 MiB", "4T", "1.5g"] {
+            let instead = Bytes::parse(text).expect_err(text).instead.expect(text);
+            assert!(Bytes::parse(&instead).is_ok(), "{text} {instead}");
+        }
+    }
+
+    #[test]
+    fn rates_counts_and_percentages() {
+        assert_eq!(parse_iops("5000"), Ok(5000.0));
+        assert_eq!(parse_iops("5k iops"), Ok(5000.0));
+        assert_eq!(parse_count("1.2M"), Ok(1.2e6));
+        assert_eq!(parse_bandwidth("1.5MB/s"), Ok(1.5e6));
+        assert_eq!(parse_percentage("97.5%"), Ok(97.5));
+        assert_eq!(parse_percentage("250%"), Ok(250.0));
+        assert_eq!(Percent::parse("25%"), Ok(Percent(25)));
+        let instead = |error: UnitError| error.instead.expect("a guess");
+        assert_eq!(instead(parse_iops("5K").unwrap_err()), "5k");
+        assert_eq!(instead(parse_iops("5kiops").unwrap_err()), "5k iops");
+        assert_eq!(instead(parse_bandwidth("200MB").unwrap_err()), "200MB/s");
+        assert_eq!(instead(parse_bandwidth("200M/s").unwrap_err()), "200MiB/s");
+        assert_eq!(instead(parse_percentage("97").unwrap_err()), "97%");
+        for text in ["", "k", "1e5", "nan", "inf", "-1", "+1", "1.", ".5", "5,000", "5 k"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
+        for text in ["101%", "2.5%", "-1%", "%", "+5%", "5 %"] {
+            assert!(Percent::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn percentiles_are_read_exactly() {
+        for (text, rank) in [
+            ("50", 500_000),
+            ("99", 990_000),
+            ("99.9", 999_000),
+            ("99.9999", 999_999),
+            ("0.0001", 1),
+            ("100", 1_000_000),
+        ] {
+            assert_eq!(Percentile::parse(text), Ok(Percentile(rank)), "{text}");
+        }
+        for text in
+            ["", "0", "0.00001", "100.0001", "101", "99.", ".5", "-5", "9x", "99.99999", "max"]
+        {
+            assert!(Percentile::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn enough_samples_by_the_distribution_free_interval() {
+        // From 1 - p^n >= 0.975.
+        for (text, needed) in [
+            ("50", 6),
+            ("99", 368),
+            ("99.9", 3_688),
+            ("99.99", 36_887),
+            ("99.999", 368_887),
+            ("100", 1),
+        ] {
+            let percentile = Percentile::parse(text).expect(text);
+            assert_eq!(percentile.samples_needed(), needed, "p{text}");
+        }
+    }
+
+    #[test]
+    fn nearest_rank_vectors() {
+        let rank = |text: &str, count| Percentile::parse(text).expect(text).rank(count);
+        assert_eq!(rank("50", 4), 2);
+        assert_eq!(rank("99", 4), 4);
+        assert_eq!(rank("99", 1000), 990);
+        assert_eq!(rank("99.9", 1000), 999, "and not 1000, as in floating point");
+        assert_eq!(rank("0.0001", 10), 1);
+        assert_eq!(rank("100", u64::MAX), u64::MAX);
+        assert_eq!(rank("50", 0), 1);
+    }
+
+    #[test]
+    fn three_digits_for_the_eye() {
+        assert_eq!(human(83_960.0, Unit::Iops), "84.0k IOPS");
+        assert_eq!(human(999.6, Unit::Iops), "1.00k IOPS");
+        assert_eq!(human(1_406_602_117.0, Unit::BytesPerSecond), "1.31 GiB/s");
+        assert_eq!(human(2_940_000.0, Unit::Nanoseconds), "2.94 ms");
+        assert_eq!(human(0.0, Unit::Nanoseconds), "0 ns");
+        assert_eq!(human(3.0, Unit::Count), "3");
+        assert_eq!(human(12.345, Unit::Percent), "12.3 %");
+        assert_eq!(human(3.4, Unit::Ratio), "3.40 x");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_is_read_back(value in 0..=i64::MAX as u64) {
+            for value in [value, value >> 20, value >> 43, value >> 33 << 20] {
+                prop_assert_eq!(Bytes::parse(&Bytes(value).to_string()), Ok(Bytes(value)));
+                prop_assert_eq!(Nanos::parse(&Nanos(value).to_string()), Ok(Nanos(value)));
+            }
+        }
+
+        #[test]
+        fn percentiles_and_percents_are_read_back(rank in 1..=Percentile::ONE, share in 0..=100_u8) {
+            let text = Percentile(rank).to_string();
+            prop_assert_eq!(Percentile::parse(&text[1..]), Ok(Percentile(rank)));
+            prop_assert_eq!(Percent::parse(&Percent(share).to_string()), Ok(Percent(share)));
+        }
+
+        #[test]
+        fn reading_never_panics(text in "\\PC{0,40}", number in "[0-9]{0,50}[.]?[0-9]{0,50}") {
+            for unit in ["", "B", "kB", "TiB", "ns", "h", "%", "/s", " iops", "k"] {
+                for text in [format!("{text}{unit}"), format!("{number}{unit}")] {
+                    let _ = (Bytes::parse(&text), Nanos::parse(&text), Percent::parse(&text));
+                    let _ = (Percentile::parse(&text), parse_iops(&text), parse_count(&text));
+                    let _ = (parse_bandwidth(&text), parse_percentage(&text), decimal(&text));
+                }
+            }
+        }
+
+        #[test]
+        fn the_rank_is_the_smallest_that_reaches_its_share(
+            rank in 1..=Percentile::ONE,
+            count in 1..=u64::MAX,
+        ) {
+            // k is the smallest with k / count >= p, in whole numbers.
+            let k = u128::from(Percentile(rank).rank(count));
+            let (p, one) = (u128::from(rank), u128::from(Percentile::ONE));
+            prop_assert!(k >= 1 && k <= u128::from(count));
+            prop_assert!(k * one >= p * u128::from(count));
+            prop_assert!(k == 1 || (k - 1) * one < p * u128::from(count));
+        }
+
+        #[test]
+        fn a_share_is_rounded_down(share in 0..=100_u8, whole: u64) {
+            let of = Percent(share).of(whole);
+            prop_assert!(u128::from(of) * 100 <= u128::from(share) * u128::from(whole));
+            prop_assert!((u128::from(of) + 1) * 100 > u128::from(share) * u128::from(whole));
+        }
+    }
 }

@@ -77,8 +77,15 @@ impl Errors {
         let mut found = Vec::new();
         let with = raw.profiles.iter().find(|known| Some(known.name.value.as_str()) == profile);
         let laid = with.map(|with| profile::applied(raw, with, &mut found));
+        self.add(std::mem::take(&mut found), None);
         let plan = build(laid.as_ref().unwrap_or(raw), profile, &mut found);
-        order(&mut found);
+        self.add(found, profile);
+        order(&mut self.all);
+        plan
+    }
+
+    /// Adds what was not found before; what is so with a profile alone says so.
+    fn add(&mut self, found: Vec<Diagnostic>, profile: Option<&str>) {
         for mut error in found {
             let span = &error.label.span;
             if self.known.insert((error.code, span.start, span.end)) {
@@ -87,8 +94,6 @@ impl Errors {
                 self.all.push(error);
             }
         }
-        order(&mut self.all);
-        plan
     }
 }
 
@@ -213,7 +218,7 @@ fn too_many(workload: &RawWorkload, count: usize, errors: &mut Vec<Diagnostic>) 
     let span = longest.map_or(workload.name.span.clone(), |entry| entry.key_span.clone());
     let message = format!("the plan would have {count} cases or more");
     errors.push(
-        Diagnostic::new("plan::too-many-cases", message, span, "the longest list of them")
+        Diagnostic::new("plan::too-many-cases", message, span, "the longest list")
             .note(format!("a plan has at most {CASES_MAX}")),
     );
 }

@@ -112,7 +112,7 @@ fn source(raw: &RawDisk, errors: &mut Vec<Diagnostic>) -> DiskSource {
         errors.push(
             Diagnostic::new("plan::missing-key", message, span, "`size` is missing")
                 .note("the test file of a disk is written in full, so its size is never guessed")
-                .help("add a line such as `size = \"1GiB\"`"),
+                .help("add `size = \"1GiB\"`"),
         );
     }
     // The size of a disk that has none is never looked at: there is an error about it.
@@ -136,7 +136,7 @@ pub(super) fn setups<'r>(
             let span = raw.name.span.clone();
             errors.push(
                 Diagnostic::new("plan::missing-key", message, span, "`disks` is missing")
-                    .help("add a line such as `disks = [\"single\"]`"),
+                    .help("add `disks = [\"single\"]`"),
             );
         }
         let choices = choices(plan, raw, disks, errors);
@@ -220,7 +220,10 @@ fn choices(
         choices = choices.iter().flat_map(add).collect();
     }
     // A count that is wrong leaves open how many disks there are.
-    let broken = |index: &usize| plan.disks.items[*index].keys.count.is_broken();
+    let broken = |index: &usize| {
+        let keys = &plan.disks.items[*index].keys;
+        keys.count.is_broken() || (!keys.count.is_absent() && !keys.device.is_absent())
+    };
     sound &= !seen.iter().any(broken);
     sound.then_some(choices)
 }

@@ -24,7 +24,7 @@ pub(super) fn whole(raw: &RawWorkload, drafts: &[Draft<'_>], errors: &mut Vec<Di
         let span = raw.name.span.clone();
         errors.push(
             Diagnostic::new("plan::missing-key", message, span, "`rw` is missing")
-                .help("add a line such as `rw = \"randread\"`"),
+                .help("add `rw = \"randread\"`"),
         );
     }
     for (index, entry) in raw.entries.iter().enumerate() {
@@ -191,6 +191,9 @@ fn region(draft: &Draft<'_>, setup: &SetupPoint, target: u64, errors: &mut Vec<D
     let mut wrong = |key: &str, message: String, label: &str| {
         let diagnostic = Diagnostic::new("plan::region", message, draft.place(key), label);
         errors.push(match &setup.size_span {
+            _ if key == "block_size" && draft.gives("size") => {
+                diagnostic.context(draft.place("size"), "the region's size")
+            }
             Some(span) => diagnostic.context(span.clone(), "the disk's size"),
             None => diagnostic,
         });

@@ -54,20 +54,16 @@ fn compare(texts: Vec<(PathBuf, String)>) {
 fn every_bad_plan_has_its_diagnostic() {
     let plans = plans("bad");
     assert!(plans.len() >= 60, "{} bad plans", plans.len());
-    let mut texts = Vec::new();
+    let (mut texts, mut other) = (Vec::new(), String::new());
     for (name, source) in plans {
         let errors = checked(&source, None).err().unwrap_or_default();
-        assert!(!errors.is_empty(), "{name} is a good plan");
-        assert!(
-            name.starts_with("all-of-") || errors.len() == 1,
-            "{name}: one mistake, but\n{}",
-            render_all(&errors, &source, false)
-        );
-        texts.push((
-            folder("bad").join(format!("{name}.stderr")),
-            render_all(&errors, &source, false),
-        ));
+        let drawn = render_all(&errors, &source, false);
+        if errors.is_empty() || (errors.len() > 1 && !name.starts_with("all-of-")) {
+            let _ = writeln!(other, "{name} has {} mistakes\n{drawn}", errors.len());
+        }
+        texts.push((folder("bad").join(format!("{name}.stderr")), drawn));
     }
+    assert!(other.is_empty(), "{other}");
     compare(texts);
 }
 
@@ -83,7 +79,7 @@ fn a_fix_mends_the_plan_or_leads_to_the_next_error() {
             let same = left.iter().find(|left| {
                 left.code == error.code && left.label.span.start == error.label.span.start
             });
-            assert!(same.is_none(), "{name}: the fix `{with}` leaves\n{:?}", same);
+            assert!(same.is_none(), "{name}: the fix `{with}` leaves\n{same:?}");
         }
     }
 }
@@ -113,15 +109,18 @@ fn changed(workload: &Workload) -> String {
         "name = 'a'\ndisks.a.size = '1MiB'\nsetups.a.disks = ['a']\nworkloads.a.rw = 'read'",
     );
     let plain = checked(&plain, None).expect("a sound plan").cases.remove(0).workload;
-    // Derived debug text has one line to a field, or to a part of one.
-    let lines = |workload: &Workload| -> Vec<String> {
-        let text = format!("{workload:?}").replace("Workload { ", "").replace(" }", "");
-        text.split(", ").map(str::to_owned).collect()
-    };
-    let plain = lines(&plain);
-    let changed: Vec<_> =
-        lines(workload).into_iter().filter(|field| !plain.contains(field)).collect();
-    if changed.is_empty() { "all as by default".to_owned() } else { changed.join(", ") }
+    macro_rules! changed {
+        ($($field:ident)*) => {
+            [$((workload.$field != plain.$field)
+                .then(|| format!("{}: {:?}", stringify!($field), workload.$field))),*]
+        };
+    }
+    let changed = changed!(
+        rw read_percent blocks queue_depth workers layout region once limit warmup cooldown cache
+        sync flush fsync_at_end data engine cpus seed
+    );
+    let changed: Vec<_> = changed.into_iter().flatten().collect();
+    if changed.is_empty() { "as by default".to_owned() } else { changed.join(", ") }
 }
 
 /// A checked plan, one line to a thing.

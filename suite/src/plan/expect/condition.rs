@@ -192,8 +192,7 @@ impl<'t> Words<'t> {
 
     fn ends(&self, wanted: &str) -> Diagnostic {
         let message = "the condition ends too early";
-        Diagnostic::new(CODE, message, self.end..self.end, format!("{wanted} is missing"))
-            .note(FORMS)
+        Diagnostic::new(CODE, message, self.end..self.end, format!("missing: {wanted}")).note(FORMS)
     }
 
     fn take(&mut self, wanted: &str) -> Result<Word<'t>, Fault> {

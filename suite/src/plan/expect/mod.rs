@@ -77,12 +77,14 @@ impl Laid<'_> {
         let message = format!("`{}` matches no case", glob.value);
         let diagnostic =
             Diagnostic::new("plan::unknown-case", message, part.clone(), "no such case");
-        let mut names: Vec<String> = Vec::new();
-        for case in &self.scene.cases {
-            names.push(format!("{}/{}", case.id.setup, case.id.workload));
-            names.push(case.id.to_string());
+        let scene = self.scene;
+        let points: Vec<_> = scene.cases.iter().map(|case| case.id.to_string()).collect();
+        let mut names = Vec::new();
+        for (setup, _) in &scene.setups {
+            for (workload, _) in &scene.workloads {
+                names.push(format!("{setup}/{workload}"));
+            }
         }
-        names.dedup();
         let whole = |name: &str| format!("*/{name}");
         if self.scene.workloads.iter().any(|(name, _)| *name == glob.value) && glob.patchable() {
             return diagnostic.fix("a case is a setup and a workload", part, whole(&glob.value));
@@ -91,11 +93,12 @@ impl Laid<'_> {
             let fixed = format!("{}/*", glob.value);
             return diagnostic.fix("a case is a setup and a workload", part, fixed);
         }
-        match nearest(&glob.value, names.iter().map(String::as_str)) {
+        match nearest(&glob.value, names.iter().chain(&points).map(String::as_str)) {
             Some(near) if glob.patchable() => {
                 diagnostic.fix("use the case that exists", part, near)
             }
-            _ => diagnostic.note(some(&names)),
+            _ if points.is_empty() => diagnostic,
+            _ => diagnostic.note(some(&points)),
         }
     }
 
@@ -157,8 +160,8 @@ impl Laid<'_> {
                 let id = &self.scene.cases[case].id;
                 let message = format!("`{id}` is asked for this twice");
                 self.errors.push(
-                    Diagnostic::new("plan::twice", message, text.span.clone(), "asked before")
-                        .context(before.clone(), "here"),
+                    Diagnostic::new("plan::twice", message, text.span.clone(), "asked again")
+                        .context(before.clone(), "asked first"),
                 );
                 return;
             }
@@ -203,7 +206,9 @@ fn placed(mut diagnostic: Diagnostic, text: &Text) -> Diagnostic {
         if text.patchable() {
             *part = text.part(part.clone());
         } else {
-            help.message = format!("{}: `{}`", help.message, with.trim());
+            if !help.message.contains(&*with) {
+                help.message = format!("{}: `{}`", help.message, with.trim());
+            }
             help.patch = None;
         }
     }

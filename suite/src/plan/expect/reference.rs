@@ -97,12 +97,8 @@ impl<'r> Wanted<'r> {
         let start = reference.span.start;
         if self.setup == "record" {
             let message = "this version of diskproof does not know the reference `record`";
-            return Some(Diagnostic::new(
-                "plan::unknown-setup",
-                message,
-                reference.span.clone(),
-                "",
-            ));
+            let span = reference.span.clone();
+            return Some(Diagnostic::new("plan::unknown-setup", message, span, "not known"));
         }
         if !scene.setups.iter().any(|(name, _)| name == self.setup) && !scene.open {
             let span = start..start + self.setup.len();

@@ -29,11 +29,13 @@ pub(super) type Words<T> = [(&'static str, T)];
 pub(super) struct Reader<'s> {
     pub(super) source: &'s Source,
     errors: Vec<Diagnostic>,
+    /// Tables whose keys were told.
+    told: HashSet<String>,
 }
 
 impl<'s> Reader<'s> {
     pub(super) fn new(source: &'s Source) -> Self {
-        Self { source, errors: Vec::new() }
+        Self { source, errors: Vec::new(), told: HashSet::new() }
     }
 
     pub(super) fn into_errors(self) -> Vec<Diagnostic> {
@@ -228,7 +230,7 @@ impl<'s> Reader<'s> {
         words: &Words<T>,
         elsewhere: &[&str],
     ) -> Option<T> {
-        let known = listed(words.iter().map(|(word, _)| *word));
+        let known = one_of(words.iter().map(|(word, _)| *word));
         let DeValue::String(text) = value.get_ref() else {
             return self.wrong_type(key, value, &known);
         };
@@ -240,11 +242,11 @@ impl<'s> Reader<'s> {
         };
         if elsewhere.contains(&text.as_ref()) {
             let message = format!("this version of diskproof does not know the {key} `{text}`");
-            self.error(unknown(message).note(format!("`{key}` is one of {known}")));
+            self.error(unknown(message).note(format!("`{key}` is {known}")));
             return None;
         }
-        let diagnostic = unknown(format!("`{key}` can't be `{text}`"))
-            .note(format!("`{key}` is one of {known}"));
+        let diagnostic =
+            unknown(format!("`{key}` can't be `{text}`")).note(format!("`{key}` is {known}"));
         self.error(match nearest(text, words.iter().map(|(word, _)| *word)) {
             Some(near) => {
                 diagnostic.fix(format!("use `{near}`"), value.span(), format!("\"{near}\""))
@@ -271,6 +273,8 @@ impl<'s> Reader<'s> {
         let message = format!("`{key}` takes {such_as}, and {number} has no unit");
         let fixed = format!("\"{number}{unit}\"");
         let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        // Nobody who writes `size = 64` means 64 bytes.
+        let plain = plain && (unit != "B" || number.len() > 3);
         let diagnostic = Diagnostic::new("plan::wrong-type", message, value.span(), "no unit");
         self.error(if plain {
             let meant = if unit == "B" { "bytes" } else { "seconds" };
@@ -332,10 +336,17 @@ impl<'s> Reader<'s> {
         let Key { name, span } = key;
         let unknown =
             |message| Diagnostic::new("plan::unknown-key", message, span.clone(), "not known");
+        // The keys of a table are told once: who has many wrong ones needs them once, too.
+        let first = self.told.insert(table.to_owned());
+        let keys = first.then(|| format!("{table} has {}", listed(known.iter().copied())));
         if OTHER_VERSIONS.contains(name) {
             let message = format!("this version of diskproof does not know `{name}`");
-            let keys = format!("{table} has {}", listed(known.iter().copied()));
-            self.error(unknown(message).note(keys));
+            let mut diagnostic = unknown(message);
+            if *name == "filesystem" {
+                diagnostic = diagnostic.note("a workload runs on the disks themselves");
+            }
+            diagnostic.notes.extend(keys);
+            self.error(diagnostic);
             return;
         }
         if *name == "direct" && known.contains(&"cache") {
@@ -344,11 +355,13 @@ impl<'s> Reader<'s> {
             self.error(unknown(message).help(help));
             return;
         }
-        let diagnostic = unknown(format!("{table} has no key `{name}`"));
-        self.error(match meant(name, known) {
-            Some(near) => diagnostic.fix(format!("use `{near}`"), span.clone(), near),
-            None => diagnostic.note(format!("{table} has {}", listed(known.iter().copied()))),
-        });
+        let mut diagnostic = unknown(format!("{table} has no key `{name}`"));
+        if let Some(near) = meant(name, known) {
+            diagnostic = diagnostic.fix(format!("use `{near}`"), span.clone(), near);
+        } else {
+            diagnostic.notes.extend(keys);
+        }
+        self.error(diagnostic);
     }
 
     /// Says that a table lacks a key.
@@ -357,7 +370,7 @@ impl<'s> Reader<'s> {
         let label = format!("`{key}` is missing");
         self.error(
             Diagnostic::new("plan::missing-key", message, span, label)
-                .help(format!("add a line such as `{such_as}`")),
+                .help(format!("add `{such_as}`")),
         );
     }
 
@@ -379,6 +392,11 @@ pub(super) fn in_order<'v, 't>(table: &'v toml::de::DeTable<'t>) -> Vec<(Key<'v>
         .collect();
     entries.sort_by_key(|(key, _)| key.span.start);
     entries
+}
+
+/// What a key can be, as the end of a sentence: `a`, or one of `a` and `b`.
+fn one_of<'w>(words: impl ExactSizeIterator<Item = &'w str>) -> String {
+    if words.len() == 1 { listed(words) } else { format!("one of {}", listed(words)) }
 }
 
 /// `a`, `b` and `c`, each between backticks.

@@ -19,6 +19,8 @@ const WORKERS_MAX: u32 = 256;
 const SHARES_MAX: usize = 16;
 const SHARE_MAX: u32 = 1_000_000;
 const AMOUNT_BYTES: std::ops::RangeInclusive<Bytes> = Bytes(BLOCK_STEP)..=Bytes(1 << 60);
+/// A measured time that is shorter can't be told from its start and its end.
+const SHORTEST: Nanos = Nanos(1_000_000);
 const FLUSH_MAX: u32 = 1_000_000_000;
 /// Linux counts at most this many processors.
 const CPUS_MAX: usize = 8192;
@@ -146,7 +148,7 @@ impl Reader<'_> {
             "size" => Setting::Size(self.place(key, value)?),
             "access" => self.access(key, value)?,
             "once" => Setting::Once(self.switch(key, value)?),
-            "runtime" => Setting::Runtime(self.time(key, value, Nanos(1)..=longest)?),
+            "runtime" => Setting::Runtime(self.time(key, value, SHORTEST..=longest)?),
             "amount" => Setting::Amount(self.bytes(key, value, AMOUNT_BYTES)?),
             "warmup" => Setting::Warmup(self.time(key, value, Nanos(0)..=longest)?),
             "cooldown" => Setting::Cooldown(self.time(key, value, Nanos(0)..=longest)?),
@@ -196,8 +198,7 @@ impl Reader<'_> {
             // The key is the size: it is read as the value that it stands for.
             let written = Value::new(size.span.clone(), DeValue::String(size.name.into()));
             let bytes = self.block(key, &written);
-            let share =
-                self.integer32(&format!("the share of {}", size.name), share, 1..=SHARE_MAX);
+            let share = self.integer32(&format!("share of {}", size.name), share, 1..=SHARE_MAX);
             let both = bytes.zip(share);
             shares.push(both.map(|value| At { value, span: size.span }));
         }

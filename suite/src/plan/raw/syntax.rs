@@ -41,6 +41,18 @@ fn diagnostic(text: &str, span: Span, message: &str) -> Diagnostic {
             _ => diagnostic,
         };
     }
+    if message.contains("string, expected")
+        && message.ends_with(['"', '\'', '`'])
+        && word.is_empty()
+    {
+        let quote = message.rsplit("expected ").next().unwrap_or("a quote");
+        return Diagnostic::new(
+            CODE,
+            "the string is not closed",
+            span,
+            format!("{quote} is missing"),
+        );
+    }
     let (what, wanted) = message.split_once(", expected ").unwrap_or((message, ""));
     let label = if wanted.is_empty() { String::new() } else { format!("expected {wanted}") };
     Diagnostic::new(CODE, what, span, label)
