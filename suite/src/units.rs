@@ -351,6 +351,12 @@ pub fn human(value: f64, unit: Unit) -> String {
     }
 }
 
+/// A size as a person would say it: `71.2 GiB`.
+#[must_use]
+pub fn human_bytes(bytes: Bytes) -> String {
+    human(bytes.0 as f64, Unit::BytesPerSecond).trim_end_matches("/s").to_owned()
+}
+
 fn scaled_human(value: f64, units: &[(&str, f64)]) -> String {
     // 999.5 of a unit would round to 1000 of it: the next unit takes over there.
     let fits = |(_, factor): &&(&str, f64)| value.abs() >= 0.9995 * factor;

@@ -105,6 +105,19 @@ impl Record {
     }
 }
 
+/// Writes a file whole or not at all: a reader never sees half of it, and a failure leaves what was
+/// there before.
+///
+/// # Errors
+/// What the machine refused.
+pub fn write_file(path: &Path, content: &[u8]) -> Result<(), RecordError> {
+    write_whole(path, |file| file.write_all(content)).map_err(|source| RecordError::Io {
+        operation: "write",
+        path: path.display().to_string(),
+        source,
+    })
+}
+
 /// What serde_json found, in our words, with the place.
 fn explain(error: &serde_json::Error) -> String {
     let place = format!("line {}, column {}", error.line(), error.column());

@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use exit::ExitCode;
+pub use file::write_file;
 
 use crate::measure::Measurement;
 use crate::units::Unit;
@@ -96,6 +97,8 @@ pub struct PlanRecord {
     pub profile: Option<String>,
     /// `--disk` as given: name and paths.
     pub bindings: Vec<(String, Vec<String>)>,
+    /// `--baseline` as given.
+    pub baseline: Option<String>,
     /// Case patterns that were asked for and passed over.
     pub selection: Selection,
 }

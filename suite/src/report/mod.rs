@@ -21,4 +21,6 @@ mod tests;
 pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;
+pub(crate) use text::escaped;
+
 pub use terminal::{ReportPaths, Style, terminal};

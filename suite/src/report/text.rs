@@ -16,7 +16,7 @@ pub(super) fn acts(c: char) -> bool {
 }
 
 /// One line in which nothing acts: `ESC` becomes `\u{1b}`, as text.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -1,0 +1,106 @@
+//! The story of a run: select, survey, build, rounds, judge, record. Told as [`Event`]s.
+//!
+//! Whoever listens draws the events; nothing here knows a terminal or a report's form. The record
+//! is written whole after every round, so that whatever ends a run early, what was measured until
+//! then is kept.
+
+mod events;
+mod job;
+mod opening;
+mod preview;
+mod rounds;
+mod run;
+mod schedule;
+mod words;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+pub use events::Event;
+pub use preview::{CasePreview, Preview, expected_time, preview};
+pub use run::{Finished, run, with_causes};
+pub use words::sentence;
+
+use crate::model::DiskModel;
+use crate::plan::{self, Against, Plan, Test};
+use crate::record::{Record, Selection};
+use crate::rig::{Binding, RigError};
+
+/// What is to be run, and how.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The plan.
+    pub plan: Plan,
+    /// Its path as the person gave it.
+    pub plan_path: String,
+    /// Its text.
+    pub plan_text: String,
+    /// Which of its cases.
+    pub selection: Selection,
+    /// What the command line puts in place of the plan's disks.
+    pub bindings: Vec<Binding>,
+    /// Simulated disks in virtual time in place of all others: how each behaves.
+    pub simulate: Option<DiskModel>,
+    /// An earlier record to compare with.
+    pub baseline: Option<Record>,
+    /// Its path as the person gave it.
+    pub baseline_path: Option<String>,
+    /// Folder for loopback files.
+    pub work_dir: PathBuf,
+    /// Where the record is kept up to date; `None` to keep none.
+    pub record_path: Option<PathBuf>,
+    /// Whether a case that can't run here makes the run an error.
+    pub require_all: bool,
+}
+
+/// Why a run could not begin.
+#[derive(Debug, Error)]
+pub enum SessionError {
+    /// The selection leaves no case.
+    #[error("no case is left to run: {0}")]
+    NothingSelected(String),
+    /// The command line or the plan asks for what can't be meant here: everything that is wrong.
+    #[error("the disks that were asked for can't be used")]
+    Usage(Vec<RigError>),
+}
+
+/// The cases that a request selects, as indices into its plan's.
+///
+/// # Errors
+/// When a pattern matches nothing, or nothing is left.
+fn selected(plan: &Plan, selection: &Selection) -> Result<Vec<usize>, SessionError> {
+    let names = || plan.cases.iter().map(|case| case.id.to_string()).collect::<Vec<_>>().join(", ");
+    for pattern in selection.cases.iter().chain(&selection.skip) {
+        if !plan.cases.iter().any(|case| plan::case_matches(pattern, &case.id)) {
+            let reason = format!("`{pattern}` matches none of {}", names());
+            return Err(SessionError::NothingSelected(reason));
+        }
+    }
+    let matches = |patterns: &[String], index: usize| {
+        patterns.iter().any(|pattern| plan::case_matches(pattern, &plan.cases[index].id))
+    };
+    let wanted = |index: &usize| {
+        (selection.cases.is_empty() || matches(&selection.cases, *index))
+            && !matches(&selection.skip, *index)
+    };
+    let left: BTreeSet<_> = (0..plan.cases.len()).filter(wanted).collect();
+    match left.is_empty() {
+        true => Err(SessionError::NothingSelected(format!("all were skipped, of {}", names()))),
+        false => Ok(with_references(plan, left)),
+    }
+}
+
+/// Adds the cases that the given ones are compared with: a comparison needs both sides.
+fn with_references(plan: &Plan, mut cases: BTreeSet<usize>) -> Vec<usize> {
+    for assertion in &plan.assertions {
+        if let Test::Times(_, _, Against::Case(other, _)) | Test::Within(_, Against::Case(other, _)) =
+            &assertion.condition.test
+            && cases.contains(&assertion.case)
+        {
+            cases.insert(*other);
+        }
+    }
+    cases.into_iter().collect()
+}

@@ -1,0 +1,107 @@
+//! The record as it stands before anything was measured.
+
+use super::rounds::simulated_bytes;
+use super::{Preview, Request, run::now, words};
+use crate::judge::{self, Circumstances};
+use crate::os::host::HostFacts;
+use crate::plan::Inconclusive;
+use crate::record::{CaseRecord, DiskRecord, FORMAT, Host, PlanRecord, Record};
+use crate::rig::SurveyedDisk;
+
+/// What is known before the first round.
+pub(super) fn record(request: &Request, looked: &Preview) -> Record {
+    let simulated = request.simulate.is_some();
+    let cases: Vec<_> = looked
+        .cases
+        .iter()
+        .map(|outlined| {
+            let case = &request.plan.cases[outlined.case];
+            let setup = &request.plan.setups[case.setup];
+            CaseRecord {
+                id: outlined.id.clone(),
+                setup: format!("{}{}", case.id.setup, case.id.setup_point),
+                workload: format!("{}{}", case.id.workload, case.id.workload_point),
+                what: outlined.what.clone(),
+                parameters: words::parameters(case, setup),
+                skipped: outlined.skipped.clone(),
+                rounds: Vec::new(),
+                warnings: Vec::new(),
+            }
+        })
+        .collect();
+    let nothing_yet = Circumstances { interrupted: true, ..Circumstances::default() };
+    Record {
+        format: FORMAT,
+        diskproof: env!("CARGO_PKG_VERSION").to_owned(),
+        simulated,
+        interrupted: true,
+        started: (!simulated).then(now),
+        elapsed_ms: None,
+        host: (!simulated).then(host),
+        plan: plan(request),
+        disks: match &looked.survey {
+            Some(survey) => survey.disks.iter().map(disk).collect(),
+            None => simulated_disks(request),
+        },
+        conclusion: judge::conclude(Inconclusive::Open, &[], &cases, nothing_yet),
+        cases,
+        schedule: Vec::new(),
+        verdicts: Vec::new(),
+    }
+}
+
+/// A disk of the survey or of the rig, for the record.
+pub(super) fn disk(surveyed: &SurveyedDisk) -> DiskRecord {
+    DiskRecord {
+        name: surveyed.name.clone(),
+        kind: surveyed.kind.word().to_owned(),
+        path: Some(surveyed.path.display().to_string()),
+        size_bytes: surveyed.size.0,
+        filesystem: surveyed.filesystem.clone(),
+        block_device: surveyed.block_device.as_ref().map(ToString::to_string),
+        offset_align_bytes: surveyed.align.map_or(0, |align| align.offset_bytes),
+        memory_align_bytes: surveyed.align.map_or(0, |align| align.memory_bytes),
+    }
+}
+
+fn plan(request: &Request) -> PlanRecord {
+    let bindings = request.bindings.iter().map(|binding| {
+        let paths = binding.paths.iter().map(|path| path.display().to_string());
+        (binding.name.clone(), paths.collect())
+    });
+    PlanRecord {
+        name: request.plan.name.clone(),
+        description: request.plan.description.clone(),
+        path: request.plan_path.clone(),
+        text: request.plan_text.clone(),
+        profile: request.plan.profile.clone(),
+        bindings: bindings.collect(),
+        baseline: request.baseline_path.clone(),
+        selection: request.selection.clone(),
+    }
+}
+
+fn simulated_disks(request: &Request) -> Vec<DiskRecord> {
+    let disks = request.plan.disks.iter().map(|disk| DiskRecord {
+        name: disk.name.clone(),
+        kind: "simulated".to_owned(),
+        path: None,
+        size_bytes: simulated_bytes(&disk.source).0,
+        filesystem: None,
+        block_device: None,
+        offset_align_bytes: 1,
+        memory_align_bytes: 1,
+    });
+    disks.collect()
+}
+
+fn host() -> Host {
+    let facts = HostFacts::read();
+    Host {
+        name: facts.name,
+        kernel: facts.kernel,
+        cpu_model: facts.cpu_model,
+        cpus: facts.cpus,
+        memory_bytes: facts.memory_bytes,
+    }
+}

@@ -1,0 +1,148 @@
+//! What a run would do here: the look before the leap, for `show` and for the run itself.
+
+use super::job::{self, expected_time as time_of};
+use super::{Request, SessionError, selected, words};
+use crate::engine::{self, ProbeResult};
+use crate::plan::{Case, EngineChoice, Plan};
+use crate::rig::{self, Category, HostView, Need, RigError, Survey};
+use crate::units::Nanos;
+
+/// What a run would do here.
+#[derive(Debug)]
+pub struct Preview {
+    /// The cases that were selected, in the plan's order.
+    pub cases: Vec<CasePreview>,
+    /// What exists and what would be made for those that can run; `None` with simulated disks.
+    pub survey: Option<Survey>,
+    /// What stands in the way of the whole run.
+    pub troubles: Vec<RigError>,
+    /// How long the rounds take: at least and at most.
+    pub expected: (Nanos, Nanos),
+    /// Whether `io_uring` can be used here, and why not; `None` with simulated disks.
+    pub ring: Option<ProbeResult>,
+}
+
+/// One case of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CasePreview {
+    /// Index into [`Plan::cases`].
+    pub case: usize,
+    /// Its name.
+    pub id: String,
+    /// What it does, in one line.
+    pub what: String,
+    /// Its conditions, as written.
+    pub conditions: Vec<String>,
+    /// Why it can't run here; empty when it can.
+    pub skipped: Vec<String>,
+}
+
+/// Looks at what a request would do here. Reads only.
+///
+/// # Errors
+/// When the selection leaves nothing.
+pub fn preview(request: &Request) -> Result<Preview, SessionError> {
+    let plan = &request.plan;
+    let mut cases: Vec<_> =
+        selected(plan, &request.selection)?.into_iter().map(|case| outline(plan, case)).collect();
+    let (mut survey, mut ring) = (None, None);
+    let mut troubles = Vec::new();
+    if request.simulate.is_none() {
+        let probed = engine::probe();
+        skip_for_want_of_a_ring(plan, &mut cases, &probed);
+        ring = Some(probed);
+        let mut found = look(request, &cases);
+        if skip_for_want_of_storage(&mut cases, &mut found) {
+            found = look(request, &cases);
+        }
+        troubles.extend(found.troubles.drain(..).map(|trouble| trouble.error));
+        survey = Some(found);
+    }
+    let running = cases.iter().filter(|case| case.skipped.is_empty());
+    let expected = rounds_time(plan, running.map(|case| &plan.cases[case.case]));
+    Ok(Preview { cases, survey, troubles, expected, ring })
+}
+
+/// How long a whole plan takes, at least and at most.
+#[must_use]
+pub fn expected_time(plan: &Plan) -> (Nanos, Nanos) {
+    rounds_time(plan, plan.cases.iter())
+}
+
+fn rounds_time<'p>(plan: &Plan, cases: impl Iterator<Item = &'p Case>) -> (Nanos, Nanos) {
+    let once = cases.fold(0_u64, |sum, case| sum.saturating_add(time_of(&case.workload).0));
+    let rounds = plan.run.rounds;
+    let times = |count: u32| Nanos(once.saturating_mul(count.into()));
+    (times(rounds.min), times(rounds.max))
+}
+
+fn outline(plan: &Plan, case: usize) -> CasePreview {
+    let of_case = plan.assertions.iter().filter(|assertion| assertion.case == case);
+    CasePreview {
+        case,
+        id: plan.cases[case].id.to_string(),
+        what: words::sentence(&plan.cases[case].workload),
+        conditions: of_case.map(|assertion| assertion.text.clone()).collect(),
+        skipped: Vec::new(),
+    }
+}
+
+/// A depth above 1 needs a ring, and so does a workload that asks for one.
+fn skip_for_want_of_a_ring(plan: &Plan, cases: &mut [CasePreview], ring: &ProbeResult) {
+    if ring.usable {
+        return;
+    }
+    let reason = ring.reason.as_deref().unwrap_or("the kernel doesn't say why");
+    for outlined in cases {
+        let workload = &plan.cases[outlined.case].workload;
+        match workload.engine {
+            EngineChoice::IoUring => outlined.skipped.push(format!("needs io_uring: {reason}")),
+            EngineChoice::Auto if workload.queue_depth > 1 => outlined.skipped.push(format!(
+                "a queue depth of {} needs io_uring: {reason}",
+                workload.queue_depth
+            )),
+            EngineChoice::Auto | EngineChoice::Sync => {}
+        }
+    }
+}
+
+/// Skips the cases that the machine's storage can't serve, and says whether there were any. What
+/// else stands in the way stays in the survey.
+fn skip_for_want_of_storage(cases: &mut [CasePreview], survey: &mut Survey) -> bool {
+    let running: Vec<usize> =
+        (0..cases.len()).filter(|index| cases[*index].skipped.is_empty()).collect();
+    let (missing, rest): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut survey.troubles).into_iter().partition(|trouble| {
+            trouble.error.category() == Category::MissingRequirement && !trouble.needs.is_empty()
+        });
+    survey.troubles = rest;
+    for trouble in &missing {
+        let reason = match trouble.error.help() {
+            Some(help) => format!("{}; {help}", trouble.error),
+            None => trouble.error.to_string(),
+        };
+        for need in &trouble.needs {
+            cases[running[*need]].skipped.push(reason.clone());
+        }
+    }
+    !missing.is_empty()
+}
+
+/// Surveys the storage of the cases that are not skipped; needs are in their order.
+fn look(request: &Request, cases: &[CasePreview]) -> Survey {
+    let needs: Vec<Need> = cases
+        .iter()
+        .filter(|outlined| outlined.skipped.is_empty())
+        .map(|outlined| {
+            let case = &request.plan.cases[outlined.case];
+            Need {
+                setup: case.setup,
+                writes: case.workload.writes(),
+                direct: job::is_direct(&case.workload),
+                fresh: job::wants_fresh_file(&case.workload),
+                block_sizes: case.workload.blocks.0.iter().map(|(size, _)| *size).collect(),
+            }
+        })
+        .collect();
+    rig::survey(&request.plan, &needs, &request.bindings, &HostView::new(&request.work_dir))
+}

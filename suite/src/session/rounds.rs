@@ -1,0 +1,155 @@
+//! One timed round of one case: open its storage, run the job, look at the kernel's books.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use super::Request;
+use super::job;
+use super::run::with_causes;
+use crate::engine::{Control, DeviceFile, Engine, Progress, Storage, Target};
+use crate::measure::{DeviceUse, Measurement};
+use crate::model::DiskModel;
+use crate::os::blockdev::{DeviceCounters, DeviceNumber, Sysfs};
+use crate::plan::{Case, DiskSource, Setup};
+use crate::record::CaseRecord;
+use crate::rig::{Access, Member, Rig};
+use crate::units::Bytes;
+
+/// Size of a simulated disk whose size the plan leaves to the device that it names.
+const SIMULATED_DEVICE: Bytes = Bytes(1 << 30);
+
+/// What every round needs.
+pub(super) struct Bench<'r> {
+    request: &'r Request,
+    rig: Option<&'r Rig>,
+    engine: Engine,
+    control: Control,
+    sysfs: Sysfs,
+}
+
+impl<'r> Bench<'r> {
+    pub(super) fn new(request: &'r Request, rig: Option<&'r Rig>, stop: &Arc<AtomicBool>) -> Self {
+        Self {
+            request,
+            rig,
+            engine: Engine::new(),
+            control: Control::new(Arc::clone(stop)),
+            sysfs: Sysfs::new("/sys"),
+        }
+    }
+
+    /// Measures one round of a case of the plan.
+    ///
+    /// # Errors
+    /// Why it could not be measured, as a sentence.
+    pub(super) fn measure(
+        &mut self,
+        planned: usize,
+        round: u32,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Measurement, String> {
+        let case = &self.request.plan.cases[planned];
+        let setup = &self.request.plan.setups[case.setup];
+        let chunk = setup.stripe.map(|stripe| stripe.chunk);
+        // The members keep what they opened, a fresh file included, until the round is over.
+        let members = self.open(case)?;
+        let (target, member_bytes) = match &self.request.simulate {
+            Some(model) => simulated(self.request, setup, model),
+            None => files(&members),
+        };
+        let storage = Storage { target, chunk, member_bytes };
+        let capacity = member_bytes * setup.disks.len() as u64;
+        let seed = job::round_seed(case.workload.seed, round);
+        let job = job::job(case, storage, capacity, seed)?;
+        let books = Books::open(&self.sysfs, &members);
+        let mut measured =
+            self.engine.run(&job, &self.control, progress).map_err(|error| with_causes(&error))?;
+        measured.device = books.and_then(|books| books.close(&self.sysfs));
+        Ok(measured)
+    }
+
+    fn open(&self, case: &Case) -> Result<Vec<Member>, String> {
+        let Some(rig) = self.rig else { return Ok(Vec::new()) };
+        let access = Access {
+            direct: job::is_direct(&case.workload),
+            write: case.workload.writes(),
+            fresh: job::wants_fresh_file(&case.workload),
+        };
+        let members = rig.open(case.setup, access).map_err(|error| with_causes(&error))?;
+        if !access.direct {
+            for member in &members {
+                member.drop_cache().map_err(|error| with_causes(&error))?;
+            }
+        }
+        Ok(members)
+    }
+}
+
+/// Whether a case can have another round: it was not skipped, and none of its rounds failed. One
+/// that failed would fail again, and its verdict is settled.
+pub(super) fn can_go_on(case: &CaseRecord) -> bool {
+    let spoilt = case
+        .rounds
+        .iter()
+        .any(|round| round.measurement.as_ref().is_none_or(|measured| measured.errors(None) > 0));
+    case.skipped.is_empty() && !spoilt
+}
+
+fn files(members: &[Member]) -> (Target, u64) {
+    let files = members.iter().map(|member| DeviceFile {
+        name: member.name.clone(),
+        file: Arc::clone(&member.file),
+        memory_align: member.memory_align,
+    });
+    (Target::Files(files.collect()), members.first().map_or(0, |member| member.bytes))
+}
+
+fn simulated(request: &Request, setup: &Setup, model: &DiskModel) -> (Target, u64) {
+    let disks = setup.disks.iter().map(|index| &request.plan.disks[*index]);
+    let smallest = disks.clone().map(|disk| simulated_bytes(&disk.source).0).min().unwrap_or(0);
+    let chunk = setup.stripe.map_or(1, |stripe| stripe.chunk.0);
+    let named = disks.map(|disk| (disk.name.clone(), model.clone()));
+    (Target::Simulated(named.collect()), smallest / chunk * chunk)
+}
+
+/// Size of what a simulated disk stands for.
+pub(super) fn simulated_bytes(source: &DiskSource) -> Bytes {
+    match source {
+        DiskSource::Loopback { size } | DiskSource::Directory { size, .. } => *size,
+        DiskSource::Device { size, .. } => size.unwrap_or(SIMULATED_DEVICE),
+    }
+}
+
+/// The kernel's counters of the devices under a round, at its start.
+struct Books {
+    opened: Instant,
+    before: Vec<(DeviceNumber, DeviceCounters)>,
+}
+
+impl Books {
+    /// `None` where not every member lies on a device with counters.
+    fn open(sysfs: &Sysfs, members: &[Member]) -> Option<Self> {
+        let mut numbers: Vec<_> =
+            members.iter().map(|member| member.block_device).collect::<Option<_>>()?;
+        numbers.sort_unstable();
+        numbers.dedup();
+        let counted =
+            numbers.into_iter().map(|number| Some((number, sysfs.counters(number).ok()?)));
+        let before: Vec<_> = counted.collect::<Option<_>>()?;
+        (!before.is_empty()).then(|| Self { opened: Instant::now(), before })
+    }
+
+    fn close(&self, sysfs: &Sysfs) -> Option<DeviceUse> {
+        let lasted_ms = self.opened.elapsed().as_secs_f64() * 1e3;
+        let mut all = DeviceUse::default();
+        for (number, before) in &self.before {
+            let after = sysfs.counters(*number).ok()?;
+            all.read_bytes += after.read_bytes.saturating_sub(before.read_bytes);
+            all.written_bytes += after.written_bytes.saturating_sub(before.written_bytes);
+            let busy = after.busy_ms.saturating_sub(before.busy_ms) as f64 / lasted_ms * 100.0;
+            all.utilization_percent = all.utilization_percent.max(busy.min(100.0));
+        }
+        Some(all)
+    }
+}

@@ -1,0 +1,266 @@
+//! From a request to a record: build, rounds, judge, save, unmake.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime};
+
+use super::rounds::{self, Bench};
+use super::schedule::Schedule;
+use super::{Event, Preview, Request, SessionError, job, opening, preview};
+use crate::judge::{self, Circumstances};
+use crate::measure::Measurement;
+use crate::record::{Record, RecordError, RoundRecord};
+use crate::rig::{self, BuildEvent, Category, Rig, RigError, Undo};
+use crate::units::{Bytes, Nanos};
+
+/// How a run ended that could be begun.
+#[derive(Debug)]
+pub struct Finished {
+    /// Everything measured and decided.
+    pub record: Record,
+    /// Why the record on disk is not this one, if so.
+    pub save_error: Option<RecordError>,
+    /// What stood in the way of the whole run, so that nothing was measured.
+    pub troubles: Vec<RigError>,
+    /// What could not be unmade, a sentence each; empty unless something is left behind.
+    pub left_behind: Vec<String>,
+}
+
+/// Runs a plan: builds its storage, measures its cases in turn, judges them, and unmakes what was
+/// built, on every way out.
+///
+/// `stop` ends the run early and in good order. `undo` learns of all that is made, so that
+/// another thread can unmake it when the run hangs.
+///
+/// # Errors
+/// When the request can't be meant. What the machine refuses is in the record instead, as the
+/// error of the cases that it concerns.
+pub fn run(
+    request: &Request,
+    stop: &Arc<AtomicBool>,
+    undo: &Undo,
+    tell: &mut dyn FnMut(&Event<'_>),
+) -> Result<Finished, SessionError> {
+    let looked = preview(request)?;
+    let (usage, troubles): (Vec<_>, Vec<_>) =
+        looked.troubles.into_iter().partition(|trouble| trouble.category() == Category::Usage);
+    if !usage.is_empty() {
+        return Err(SessionError::Usage(usage));
+    }
+    let looked = Preview { troubles, ..looked };
+    tell(&Event::Previewed(&looked));
+    let record = opening::record(request, &looked);
+    let mut story = Story {
+        request,
+        stop,
+        tell,
+        record,
+        planned: looked.cases.iter().map(|outlined| outlined.case).collect(),
+        started: Instant::now(),
+        save_error: None,
+        troubles: looked.troubles,
+        refused: false,
+    };
+    let rig = story.build(looked.survey, undo);
+    if story.troubles.is_empty() {
+        story.rounds(rig.as_ref());
+    }
+    let left_behind = rig.map(Rig::tear_down).unwrap_or_default();
+    story.finish();
+    Ok(Finished {
+        record: story.record,
+        save_error: story.save_error,
+        troubles: story.troubles,
+        left_behind: left_behind.iter().map(ToString::to_string).collect(),
+    })
+}
+
+/// A run in its course.
+struct Story<'r> {
+    request: &'r Request,
+    stop: &'r Arc<AtomicBool>,
+    tell: &'r mut dyn FnMut(&Event<'_>),
+    record: Record,
+    /// For each case of the record, its index in the plan.
+    planned: Vec<usize>,
+    started: Instant,
+    save_error: Option<RecordError>,
+    troubles: Vec<RigError>,
+    refused: bool,
+}
+
+impl Story<'_> {
+    /// Makes the storage; `None` with simulated disks, with nothing to run, or in trouble.
+    fn build(&mut self, survey: Option<rig::Survey>, undo: &Undo) -> Option<Rig> {
+        for case in self.record.cases.iter().filter(|case| !case.skipped.is_empty()) {
+            (self.tell)(&Event::Skipped { case: &case.id, reasons: &case.skipped });
+        }
+        let nothing_to_run = self.record.cases.iter().all(|case| !case.skipped.is_empty());
+        if self.troubles.is_empty() && !nothing_to_run {
+            let tell = &mut *self.tell;
+            let built = rig::build(survey?, undo, self.stop, &mut |event| {
+                let BuildEvent { disk, written, total } = event;
+                tell(&Event::Filling { disk, written: Bytes(written), total: Bytes(total) });
+            });
+            match built {
+                Ok(rig) => {
+                    self.record.disks = rig.disks().map(opening::disk).collect();
+                    return Some(rig);
+                }
+                Err(RigError::Interrupted) => return None,
+                Err(error) => self.troubles.push(error),
+            }
+        }
+        self.note_troubles();
+        None
+    }
+
+    /// What stands in the way of the whole run is the error of every case that would have run.
+    fn note_troubles(&mut self) {
+        let Some(first) = self.troubles.first() else { return };
+        self.refused = self.troubles.iter().any(|one| one.category() == Category::Refusal);
+        let more = match self.troubles.len() - 1 {
+            0 => String::new(),
+            count => format!(" (and {count} more)"),
+        };
+        let reason = format!("the storage can't be had: {}{more}", with_causes(first));
+        for case in self.record.cases.iter_mut().filter(|case| case.skipped.is_empty()) {
+            case.rounds.push(RoundRecord {
+                round: 1,
+                seed: 0,
+                measurement: None,
+                error: Some(reason.clone()),
+            });
+        }
+    }
+
+    fn rounds(&mut self, rig: Option<&Rig>) {
+        let mut bench = Bench::new(self.request, rig, self.stop);
+        let mut schedule = Schedule::new(self.request.plan.run);
+        let mut open: Vec<usize> = (0..self.record.cases.len()).collect();
+        let mut position = (0, 0);
+        loop {
+            open.retain(|case| rounds::can_go_on(&self.record.cases[*case]));
+            let Some(batch) = schedule.next(&open) else { return };
+            position.1 += batch.iter().map(|(_, cases)| cases.len()).sum::<usize>();
+            for (round, cases) in batch {
+                for case in cases {
+                    if self.stop.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    if rounds::can_go_on(&self.record.cases[case]) {
+                        self.round(&mut bench, case, round, position);
+                    }
+                    position.0 += 1;
+                }
+            }
+            let undecided = judge::open_cases(
+                &self.request.plan,
+                &self.record.cases,
+                self.request.baseline.as_ref(),
+            );
+            open = (0..self.planned.len())
+                .filter(|case| undecided.contains(&self.planned[*case]))
+                .collect();
+        }
+    }
+
+    /// One round of one case, kept at once.
+    fn round(&mut self, bench: &mut Bench<'_>, case: usize, round: u32, position: (usize, usize)) {
+        let planned = self.planned[case];
+        let workload = &self.request.plan.cases[planned].workload;
+        let expected: Nanos = job::expected_time(workload);
+        let name = self.record.cases[case].id.clone();
+        (self.tell)(&Event::RoundStarted { case: &name, round, position, expected });
+        let tell = &mut *self.tell;
+        let outcome = bench.measure(planned, round, &mut |progress| {
+            tell(&Event::RoundProgress { case: &name, expected, progress });
+        });
+        let (measurement, error) = self.kept(outcome);
+        (self.tell)(&Event::RoundFinished {
+            case: &name,
+            round,
+            outcome: match (&measurement, &error) {
+                (_, Some(reason)) => Err(reason),
+                (Some(measured), None) => Ok(measured),
+                (None, None) => Err("nothing was measured"),
+            },
+        });
+        let seed = job::round_seed(workload.seed, round);
+        self.record.cases[case].rounds.push(RoundRecord { round, seed, measurement, error });
+        self.record.schedule.push((case, round));
+        // Until it is over the record says that it is not: a run that is killed leaves no record
+        // that could be taken for a whole one.
+        self.record.interrupted = true;
+        self.judge();
+        self.save();
+    }
+
+    /// What is kept of a round. One that was cut short keeps its figures, for the eye: they stand
+    /// for less than the plan asked for, so that no verdict is built on them.
+    fn kept(&self, outcome: Result<Measurement, String>) -> (Option<Measurement>, Option<String>) {
+        let stopped = self.stop.load(Ordering::SeqCst);
+        match outcome {
+            Ok(measured) if stopped && measured.duration_ns == Nanos(0) => {
+                (None, Some("the run was stopped before the round had begun to count".to_owned()))
+            }
+            Ok(measured) if stopped => {
+                let reason = format!("the run was stopped after {}", measured.duration_ns);
+                (Some(measured), Some(reason))
+            }
+            Ok(measured) => (Some(measured), None),
+            Err(reason) => (None, Some(reason)),
+        }
+    }
+
+    fn finish(&mut self) {
+        self.record.interrupted = self.stop.load(Ordering::SeqCst);
+        for (case, planned) in self.record.cases.iter_mut().zip(&self.planned) {
+            let workload = &self.request.plan.cases[*planned].workload;
+            let in_flight = u64::from(workload.queue_depth) * u64::from(workload.workers);
+            case.warnings = judge::warnings(case, Some(in_flight));
+        }
+        self.judge();
+        self.save();
+    }
+
+    fn judge(&mut self) {
+        let (plan, baseline) = (&self.request.plan, self.request.baseline.as_ref());
+        self.record.verdicts = judge::judge(plan, &self.record.cases, baseline);
+        let circumstances = Circumstances {
+            interrupted: self.record.interrupted,
+            refused: self.refused,
+            require_all: self.request.require_all,
+        };
+        self.record.conclusion = judge::conclude(
+            plan.run.inconclusive,
+            &self.record.verdicts,
+            &self.record.cases,
+            circumstances,
+        );
+    }
+
+    fn save(&mut self) {
+        if self.request.simulate.is_none() {
+            let elapsed = self.started.elapsed().as_millis();
+            self.record.elapsed_ms = u64::try_from(elapsed).ok();
+        }
+        let Some(path) = &self.request.record_path else { return };
+        self.save_error = self.record.save(path).err();
+        if let Some(error) = &self.save_error {
+            (self.tell)(&Event::SaveFailed(error));
+        }
+    }
+}
+
+/// An error with everything that caused it.
+#[must_use]
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// The moment at which a run starts, in UTC.
+pub(super) fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}

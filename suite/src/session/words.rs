@@ -1,0 +1,151 @@
+//! A case in words: for people in a hurry, and every parameter for those who are not.
+
+use crate::plan::{
+    Blocks, Cache, Case, Data, EngineChoice, Layout, Limit, Place, Rw, Setup, Sync, Workload,
+};
+use crate::units::{Bytes, Nanos};
+
+/// What a case does, in one line: `random 4KiB reads, depth 32, 10s`.
+pub fn sentence(workload: &Workload) -> String {
+    let order = match (workload.rw.is_random(), workload.once) {
+        (true, true) => "every block once:",
+        (true, false) => "random",
+        (false, _) => "sequential",
+    };
+    let kinds = match workload.rw {
+        Rw::Read | Rw::RandRead => "reads".to_owned(),
+        Rw::Write | Rw::RandWrite => "writes".to_owned(),
+        Rw::ReadWrite | Rw::RandRw => format!("I/Os, {} reads", workload.read_percent),
+    };
+    let mut parts = vec![format!("{order} {} {kinds}", blocks(&workload.blocks))];
+    if workload.workers > 1 {
+        parts.push(format!("{} workers", workload.workers));
+    }
+    parts.push(format!("depth {}", workload.queue_depth));
+    if workload.cache == Cache::Buffered {
+        parts.push("buffered".to_owned());
+    }
+    match workload.sync {
+        Sync::None => {}
+        Sync::Dsync => parts.push("write-through (dsync)".to_owned()),
+        Sync::Sync => parts.push("write-through (sync)".to_owned()),
+    }
+    if let Some(flush) = workload.flush {
+        let call = if flush.data_only { "fdatasync" } else { "fsync" };
+        parts.push(format!("{call} every {}", flush.writes));
+    }
+    parts.push(match workload.limit {
+        Limit::Runtime(time) => time.to_string(),
+        Limit::Amount(bytes) => bytes.to_string(),
+    });
+    parts.join(", ")
+}
+
+/// Every parameter that shapes the load, in the plan's spelling: what two records must have in
+/// common to be comparable.
+pub(super) fn parameters(case: &Case, setup: &Setup) -> Vec<(String, String)> {
+    let workload = &case.workload;
+    let mut list = Vec::new();
+    let mut say = |key: &str, value: String| list.push((key.to_owned(), value));
+    say("disks", setup.disks.len().to_string());
+    if let Some(stripe) = setup.stripe {
+        say("chunk", stripe.chunk.to_string());
+    }
+    say("rw", rw_word(workload.rw).to_owned());
+    if workload.rw.is_mixed() {
+        say("read_percent", workload.read_percent.0.to_string());
+    }
+    say("block_size", blocks(&workload.blocks));
+    say("queue_depth", workload.queue_depth.to_string());
+    say("workers", workload.workers.to_string());
+    say("layout", if workload.layout == Layout::Shared { "shared" } else { "partitioned" }.into());
+    if workload.region.offset != Place::Bytes(Bytes(0)) {
+        say("offset", place(workload.region.offset));
+    }
+    if let Some(size) = workload.region.size {
+        say("size", place(size));
+    }
+    if workload.once {
+        say("once", "true".to_owned());
+    }
+    match workload.limit {
+        Limit::Runtime(time) => say("runtime", time.to_string()),
+        Limit::Amount(bytes) => say("amount", bytes.to_string()),
+    }
+    for (key, time) in [("warmup", workload.warmup), ("cooldown", workload.cooldown)] {
+        if time != Nanos(0) {
+            say(key, time.to_string());
+        }
+    }
+    say("cache", if workload.cache == Cache::Direct { "direct" } else { "buffered" }.to_owned());
+    if workload.writes() {
+        write_parameters(workload, &mut say);
+    }
+    say("engine", engine_word(workload.engine).to_owned());
+    if !workload.cpus.is_empty() {
+        let cpus: Vec<_> = workload.cpus.iter().map(usize::to_string).collect();
+        say("cpus", cpus.join(","));
+    }
+    say("seed", workload.seed.to_string());
+    list
+}
+
+fn write_parameters(workload: &Workload, say: &mut impl FnMut(&str, String)) {
+    let sync = match workload.sync {
+        Sync::None => "none",
+        Sync::Dsync => "dsync",
+        Sync::Sync => "sync",
+    };
+    say("sync", sync.to_owned());
+    if let Some(flush) = workload.flush {
+        let key = if flush.data_only { "fdatasync_every" } else { "fsync_every" };
+        say(key, flush.writes.to_string());
+    }
+    if workload.fsync_at_end {
+        say("fsync_at_end", "true".to_owned());
+    }
+    let data = match workload.data {
+        Data::Random => "random".to_owned(),
+        Data::Zero => "zero".to_owned(),
+        Data::Compressible(share) => format!("compressible {share}"),
+        Data::Duplicate(share) => format!("duplicate {share}"),
+    };
+    say("data", data);
+}
+
+fn blocks(blocks: &Blocks) -> String {
+    match blocks.0.as_slice() {
+        [(only, _)] => only.to_string(),
+        several => {
+            let shares: Vec<_> =
+                several.iter().map(|(size, share)| format!("{size}:{share}")).collect();
+            shares.join("/")
+        }
+    }
+}
+
+fn place(place: Place) -> String {
+    match place {
+        Place::Bytes(bytes) => bytes.to_string(),
+        Place::Percent(percent) => percent.to_string(),
+    }
+}
+
+fn rw_word(rw: Rw) -> &'static str {
+    match rw {
+        Rw::Read => "read",
+        Rw::Write => "write",
+        Rw::RandRead => "randread",
+        Rw::RandWrite => "randwrite",
+        Rw::ReadWrite => "readwrite",
+        Rw::RandRw => "randrw",
+    }
+}
+
+fn engine_word(engine: EngineChoice) -> &'static str {
+    match engine {
+        EngineChoice::Auto => "auto",
+        EngineChoice::IoUring => "io_uring",
+        EngineChoice::Sync => "sync",
+    }
+}
