@@ -1,2 +1,5 @@
 //! The diskproof program: everything is in the library.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    diskproof::cli::main()
+}

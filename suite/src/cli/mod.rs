@@ -1,1 +1,122 @@
-//! TODO
+//! The command line: clap's types, progress, exit codes. Speaks with the person, decides nothing.
+//!
+//! Standard output carries what was asked for, standard error all talk. Exit codes are those of
+//! [`ExitCode`](crate::record::ExitCode) and nothing else.
+
+mod check;
+mod completions;
+mod init;
+mod list;
+mod load;
+mod out;
+mod progress;
+mod report;
+mod run;
+mod show;
+mod signals;
+
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::record::ExitCode;
+
+/// The declarative test suite for storage performance.
+#[derive(Debug, Parser)]
+#[command(
+    name = "diskproof",
+    version,
+    about = "Builds what a plan describes, measures it past the page cache, and judges it.",
+    after_help = EXAMPLES,
+    after_long_help = long_after(),
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// When to use colour
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    color: Color,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  diskproof run plans/first.toml                    measure, judge, write the reports
+  diskproof show plans/stripe.toml                  what would happen here, and what would be lost
+  diskproof run plans/stripe.toml --disk single=/mnt/a --case 'single/*'";
+
+/// Examples, and what each exit code means.
+fn long_after() -> String {
+    let codes = ExitCode::ALL.map(|exit| format!("  {:<4} {}", exit.code(), exit.meaning()));
+    format!("{EXAMPLES}\n\nExit codes:\n{}", codes.join("\n"))
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Is a plan well-formed and meaningful? Touches no disk
+    Check(check::Args),
+    /// What would happen here, how long it takes, and what would be lost? Reads only
+    Show(show::Args),
+    /// Build, measure, judge, and write the reports
+    Run(run::Args),
+    /// Draw the reports of a record again
+    Report(report::Args),
+    /// List plans and their cases
+    List(list::Args),
+    /// Write a commented plan to start from
+    Init(init::Args),
+    /// Print completions for a shell
+    Completions(completions::Args),
+}
+
+/// Runs the program: reads the command line, does it, says how it ended.
+#[must_use]
+pub fn main() -> std::process::ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    out::set_color(cli.color);
+    let code = match cli.command {
+        Command::Check(args) => check::run(&args),
+        Command::Show(args) => show::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::List(args) => list::run(&args),
+        Command::Init(args) => init::run(&args),
+        Command::Completions(args) => completions::run(&args, Cli::command()),
+    };
+    out::finish(code)
+}
+
+/// Help and version go to standard output with code 0, mistakes to standard error with code 2.
+fn usage(error: &clap::Error) -> std::process::ExitCode {
+    let failed = error.print().is_err();
+    let code = match (error.use_stderr(), failed) {
+        (true, _) => ExitCode::Invalid,
+        (false, true) => ExitCode::NotMeasured,
+        (false, false) => ExitCode::Passed,
+    };
+    out::finish(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

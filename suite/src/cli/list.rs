@@ -1,0 +1,124 @@
+//! `diskproof list`: plans, their cases, how long they take, and what they would destroy.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::check::counted;
+use crate::cli::show::duration;
+use crate::cli::{load, out};
+use crate::plan::Plan;
+use crate::record::ExitCode;
+use crate::session;
+
+/// Arguments of `list`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  diskproof list\n  diskproof list plans/stripe.toml --json")]
+pub(super) struct Args {
+    /// Plans, or folders of plans
+    #[arg(value_name = "PATH", default_value = "plans")]
+    paths: Vec<PathBuf>,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> ExitCode {
+    let paths = match plan_files(&args.paths) {
+        Ok(paths) if paths.is_empty() => {
+            out::error("no plan was found: a plan is a file whose name ends in .toml");
+            return ExitCode::NothingDecided;
+        }
+        Ok(paths) => paths,
+        Err(message) => {
+            out::error(&message);
+            return ExitCode::Invalid;
+        }
+    };
+    let mut code = ExitCode::Passed;
+    let mut objects = Vec::new();
+    for path in paths {
+        let plan = match load::load(&path, None) {
+            Ok(loaded) => loaded.plan,
+            Err(failed) => {
+                code = failed;
+                continue;
+            }
+        };
+        match args.json {
+            true => objects.push(as_json(&path, &plan)),
+            false => out::print(&as_text(&path, &plan)),
+        }
+    }
+    if args.json {
+        out::print(&format!("{:#}\n", serde_json::Value::from(objects)));
+    }
+    code
+}
+
+fn as_text(path: &Path, plan: &Plan) -> String {
+    let mut text = format!(
+        "{}: {}{}, about {}, destroys nothing that exists\n",
+        path.display(),
+        plan.description.as_ref().map_or(String::new(), |words| format!("{words}. ")),
+        counted(plan.cases.len(), "case"),
+        duration(session::expected_time(plan).0),
+    );
+    for (index, case) in plan.cases.iter().enumerate() {
+        let conditions = plan.assertions.iter().filter(|one| one.case == index).count();
+        text += &format!(
+            "  {:<44} {}; {}\n",
+            case.id.to_string(),
+            session::sentence(&case.workload),
+            counted(conditions, "condition"),
+        );
+    }
+    text
+}
+
+fn as_json(path: &Path, plan: &Plan) -> serde_json::Value {
+    let (least, most) = session::expected_time(plan);
+    let cases: Vec<_> = plan
+        .cases
+        .iter()
+        .enumerate()
+        .map(|(index, case)| {
+            let conditions = plan.assertions.iter().filter(|one| one.case == index);
+            let conditions: Vec<_> = conditions.map(|one| one.text.clone()).collect();
+            serde_json::json!({
+                "id": case.id.to_string(),
+                "what": session::sentence(&case.workload),
+                "conditions": conditions,
+            })
+        })
+        .collect();
+    serde_json::json!({
+        "path": path.display().to_string(),
+        "name": plan.name,
+        "description": plan.description,
+        "expected_ns_min": least,
+        "expected_ns_max": most,
+        "destroys": [],
+        "cases": cases,
+    })
+}
+
+/// The files named, and those ending in `.toml` in the folders named, by name.
+fn plan_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let problem = |error| format!("can't list the folder {}: {error}", path.display());
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(problem)? {
+            let file = entry.map_err(problem)?.path();
+            if file.extension().is_some_and(|ending| ending == "toml") && file.is_file() {
+                found.push(file);
+            }
+        }
+        found.sort();
+        files.append(&mut found);
+    }
+    Ok(files)
+}

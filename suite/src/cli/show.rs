@@ -1,0 +1,262 @@
+//! `diskproof show`: what would happen here, how long it takes, and what would be lost.
+
+use std::path::PathBuf;
+
+use crate::cli::check::counted;
+use crate::cli::run::{RunArgs, complain, request};
+use crate::cli::{load, out};
+use crate::plan::Plan;
+use crate::record::ExitCode;
+use crate::report::escaped;
+use crate::rig::{RigError, Survey, SurveyedDisk};
+use crate::session::{self, CasePreview, Preview};
+use crate::units::{Bytes, Nanos};
+
+/// Arguments of `show`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  diskproof show plans/first.toml
+  diskproof show plans/stripe.toml --disk single=/mnt/a --profile smoke")]
+pub(super) struct Args {
+    /// The plan
+    #[arg(value_name = "PLAN")]
+    plan: PathBuf,
+    #[command(flatten)]
+    common: RunArgs,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> ExitCode {
+    let loaded = match load::load(&args.plan, args.common.profile.as_deref()) {
+        Ok(loaded) => loaded,
+        Err(code) => return code,
+    };
+    let request = match request(loaded, &args.common, None, None) {
+        Ok(request) => request,
+        Err(code) => return code,
+    };
+    let preview = match session::preview(&request) {
+        Ok(preview) => preview,
+        Err(error) => return complain(&error),
+    };
+    match args.json {
+        true => out::print(&format!("{:#}\n", as_json(&request.plan, &preview))),
+        false => out::print(&text(&request.plan, &preview)),
+    }
+    let code = troubles(&preview.troubles);
+    if code == ExitCode::Passed && !args.json {
+        out::say(&format!("next: diskproof run {}", args.plan.display()));
+    }
+    code
+}
+
+/// Says everything that stands in the way of a run, and what it comes to.
+pub(super) fn troubles(troubles: &[RigError]) -> ExitCode {
+    let mut worst = ExitCode::Passed;
+    for trouble in troubles {
+        let mut message = session::with_causes(trouble);
+        if let Some(help) = trouble.help() {
+            message += &format!("\n  help: {help}");
+        }
+        out::error(&message);
+        let code = super::run::exit_of(trouble);
+        if code.rank() > worst.rank() {
+            worst = code;
+        }
+    }
+    worst
+}
+
+/// The preview as a person reads it.
+pub(super) fn text(plan: &Plan, preview: &Preview) -> String {
+    let name = escaped(&plan.name);
+    let title = match &plan.description {
+        Some(words) => format!("{name}: {}", escaped(words)),
+        None => name,
+    };
+    let mut text = format!("{title}\n{}\n\n", effort(plan, preview));
+    match &preview.survey {
+        Some(survey) => text += &storage(survey),
+        None => text += "  disks     simulated, in virtual time: no figure is of a real device\n",
+    }
+    for (index, setup) in plan.setups.iter().enumerate() {
+        if !preview.cases.iter().any(|outlined| plan.cases[outlined.case].setup == index) {
+            continue;
+        }
+        let names: Vec<_> = setup.disks.iter().map(|disk| plan.disks[*disk].name.clone()).collect();
+        let stripe = setup.stripe.map_or(String::new(), |stripe| {
+            format!(", striped in chunks of {} by the engine", stripe.chunk)
+        });
+        let what = format!("{}{stripe}", shortened(&names));
+        text += &row("setup", &format!("{}{}", setup.name, setup.point), &what);
+    }
+    if let Some(ring) = &preview.ring {
+        let state = match &ring.reason {
+            Some(reason) => format!("no: {reason}"),
+            None => "yes".to_owned(),
+        };
+        text += &row("io_uring", &state, "");
+    }
+    let destroys = preview.survey.as_ref().map_or("nothing", Survey::destroys);
+    text += &row("destroys", destroys, "");
+    text.push('\n');
+    for outlined in &preview.cases {
+        text += &case(outlined);
+    }
+    text
+}
+
+/// A time as a person says it: `6 s`, `9 min`, `2 h 10 min`.
+pub(super) fn duration(time: Nanos) -> String {
+    let seconds = time.as_secs().round() as i64;
+    match seconds {
+        ..=0 => "less than 1 s".to_owned(),
+        1..=119 => format!("{seconds} s"),
+        120..=7_199 => format!("{} min", (seconds + 30) / 60),
+        _ => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
+
+fn effort(plan: &Plan, preview: &Preview) -> String {
+    let (least, most) = preview.expected;
+    let rounds = plan.run.rounds;
+    let (count, time) = match rounds.min == rounds.max {
+        true => (counted(rounds.min as usize, "round"), duration(least)),
+        false => (
+            format!("{} to {} rounds", rounds.min, rounds.max),
+            format!("{} to {}", duration(least), duration(most)),
+        ),
+    };
+    let profile = plan.profile.as_ref().map_or(String::new(), |name| format!(", profile {name}"));
+    let cases = counted(preview.cases.len(), "case");
+    let created = preview.survey.as_ref().map_or(Bytes(0), Survey::created);
+    let fill = match created {
+        Bytes(0) => String::new(),
+        bytes => format!(", after {bytes} were written to make the disks"),
+    };
+    format!("{cases}, {count}{profile}, about {time}{fill}")
+}
+
+fn storage(survey: &Survey) -> String {
+    let mut text = String::new();
+    // Members of a counted disk differ in nothing but their number: one line stands for all.
+    let mut disks = survey.disks.iter().peekable();
+    while let Some(first) = disks.next() {
+        let mut last = first;
+        let mut count = 1;
+        while let Some(next) = disks.next_if(|next| same_but_for_the_number(first, next)) {
+            (last, count) = (next, count + 1);
+        }
+        let name = match count {
+            1 => first.name.clone(),
+            _ => format!("{} to {}", first.name, last.name),
+        };
+        text += &row("disk", &name, &disk(first, count));
+        for note in first.used_by.iter().chain(&first.note) {
+            text += &row("", "", note);
+        }
+    }
+    for space in &survey.space {
+        let free = space.free.map_or("an unknown amount".to_owned(), rounded);
+        let taken = format!("{} of {free} free", space.created);
+        text += &row("space", &taken, &format!("in {}", space.path.display()));
+    }
+    text
+}
+
+fn disk(disk: &SurveyedDisk, count: usize) -> String {
+    let place = disk.path.display();
+    let filesystem = disk.filesystem.as_ref().map_or(String::new(), |name| format!(" ({name})"));
+    let each = if count == 1 { "" } else { " each" };
+    let size = disk.size;
+    let what = match (disk.kind.word(), disk.kind.is_created()) {
+        ("loopback", _) => format!("loopback file, {size}{each}, in {place}{filesystem}: create"),
+        (_, true) => format!("test file, {size}{each}, in {place}{filesystem}: create"),
+        ("device", _) => {
+            let id = disk.stable_id.as_ref().map_or(String::new(), |id| format!(", {id}"));
+            format!("device {place}, {}{id}: read only", rounded(size))
+        }
+        (kind, _) => format!("{kind} {place}, {}{filesystem}: read only", rounded(size)),
+    };
+    match disk.align {
+        Some(align) => format!("{what}, direct I/O in {}", Bytes(align.offset_bytes.into())),
+        None => format!("{what}, no direct I/O"),
+    }
+}
+
+fn same_but_for_the_number(a: &SurveyedDisk, b: &SurveyedDisk) -> bool {
+    let group = |disk: &SurveyedDisk| disk.name.rsplit_once('.').map(|(group, _)| group.to_owned());
+    group(a).is_some()
+        && group(a) == group(b)
+        && (a.kind, &a.path, a.size, a.align) == (b.kind, &b.path, b.size, b.align)
+}
+
+fn case(outlined: &CasePreview) -> String {
+    let mut text = format!("  {}\n      {}\n", outlined.id, outlined.what);
+    for condition in &outlined.conditions {
+        text += &format!("      expect {}\n", escaped(condition));
+    }
+    for reason in &outlined.skipped {
+        text += &format!("      skipped: {}\n", escaped(reason));
+    }
+    text
+}
+
+fn row(head: &str, name: &str, what: &str) -> String {
+    format!("  {head:<9} {name:<16} {what}").trim_end().to_owned() + "\n"
+}
+
+fn shortened(names: &[String]) -> String {
+    match names {
+        [first, .., last] if names.len() > 3 => format!("{first} to {last} ({})", names.len()),
+        few => few.join(", "),
+    }
+}
+
+/// A size to three digits: what is free is no exact matter.
+fn rounded(bytes: Bytes) -> String {
+    crate::units::human_bytes(bytes)
+}
+
+fn as_json(plan: &Plan, preview: &Preview) -> serde_json::Value {
+    let disks = preview.survey.iter().flat_map(|survey| &survey.disks).map(|disk| {
+        serde_json::json!({
+            "name": disk.name,
+            "kind": disk.kind.word(),
+            "path": disk.path.display().to_string(),
+            "size_bytes": disk.size.0,
+            "created_bytes": disk.created.0,
+            "filesystem": disk.filesystem,
+            "stable_id": disk.stable_id,
+            "used_by": disk.used_by,
+            "direct_io_align_bytes": disk.align.map(|align| align.offset_bytes),
+        })
+    });
+    let cases = preview.cases.iter().map(|outlined| {
+        serde_json::json!({
+            "id": outlined.id,
+            "what": outlined.what,
+            "conditions": outlined.conditions,
+            "skipped": outlined.skipped,
+        })
+    });
+    let ring = preview.ring.as_ref();
+    serde_json::json!({
+        "name": plan.name,
+        "profile": plan.profile,
+        "expected_ns_min": preview.expected.0,
+        "expected_ns_max": preview.expected.1,
+        "rounds": { "min": plan.run.rounds.min, "max": plan.run.rounds.max },
+        "disks": disks.collect::<Vec<_>>(),
+        "cases": cases.collect::<Vec<_>>(),
+        "io_uring": ring.map(|ring| ring.usable),
+        "destroys": [],
+        "troubles": preview.troubles.iter().map(|trouble| serde_json::json!({
+            "category": trouble.category().to_string(),
+            "message": session::with_causes(trouble),
+            "help": trouble.help(),
+        })).collect::<Vec<_>>(),
+    })
+}
