@@ -31,12 +31,12 @@ pub(super) fn assertions(
                 Ok(parsed) => laid.lay(expect, text, &parsed, &cases),
                 Err(fault) => laid.errors.push(placed(*fault, text)),
             }
-        }
-        if laid.assertions.len() > ASSERTIONS_MAX {
-            let message = format!("the plan has more than {ASSERTIONS_MAX} conditions on cases");
-            let span = expect.span.clone();
-            laid.errors.push(Diagnostic::new("plan::too-many-cases", message, span, "with these"));
-            break;
+            if laid.assertions.len() > ASSERTIONS_MAX {
+                let message = format!("there are more than {ASSERTIONS_MAX} conditions on cases");
+                let (code, span) = ("plan::too-many-cases", text.span.clone());
+                laid.errors.push(Diagnostic::new(code, message, span, "with this one"));
+                return laid.assertions;
+            }
         }
     }
     laid.assertions

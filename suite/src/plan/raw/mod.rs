@@ -142,8 +142,6 @@ pub(super) struct Entry {
 
 #[derive(Debug, Clone)]
 pub(super) struct RawExpect {
-    /// Its header.
-    pub span: Span,
     pub case: Slot<Text>,
     pub that: Slot<Vec<Text>>,
     pub why: Slot<String>,
