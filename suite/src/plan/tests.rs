@@ -49,7 +49,7 @@ fn defaults_are_those_of_the_reference() {
 fn a_caret_stands_under_the_very_word_of_a_condition() {
     for (text, word) in [
         (r#""read.iosp >= 5""#, "iosp"),
-        (r#"'  read.iops   >=   10ms  '"#, "10ms"),
+        (r"'  read.iops   >=   10ms  '", "10ms"),
         (r#""""read.iops >= 2 x b""""#, "b"),
         (r#"["errors = 0", "read.iops ≥ 5"]"#, "≥"),
         (r#""read.iops between 9 and 5 iops""#, "9 and 5 iops"),
@@ -106,7 +106,8 @@ fn nothing_follows_from_a_fault_that_was_named() {
 #[test]
 fn errors_of_shape_and_of_meaning_come_together() {
     let text = with(
-        "[workloads.more]\nrw = \"randwrite\"\nqueue_depth = 0\nonce = true\nblock_size = { '4KiB' = 1, '8KiB' = 1 }\n[run]\nrounds = 3\n",
+        "[workloads.more]\nrw = \"randwrite\"\nqueue_depth = 0\nonce = true\n\
+         block_size = { '4KiB' = 1, '8KiB' = 1 }\n[run]\nrounds = 3\n",
     );
     let codes: Vec<_> = marked(&text).into_iter().map(|(code, _)| code).collect();
     assert_eq!(codes, ["plan::out-of-range", "plan::conflict", "plan::odd-rounds"]);
@@ -175,8 +176,8 @@ fn a_stripe_holds_whole_chunks_alone() {
 fn a_plan_of_any_length_is_answered() {
     let long = "# ".repeat(1 << 20);
     assert_eq!(checked(&long).expect_err("too long")[0].code, "plan::too-large");
-    let many: String = (0..2000).map(|i| format!("workloads.w{i}.rw = 'read'\n")).collect();
-    assert_eq!(marked(&with(&many))[0].0, "plan::too-large");
+    let many: Vec<_> = (0..2000).map(|i| format!("workloads.w{i}.rw = 'read'")).collect();
+    assert_eq!(marked(&with(&many.join("\n")))[0].0, "plan::too-large");
     let deep = format!("{}{}\n", with("x = "), "[".repeat(5000));
     assert_eq!(checked(&deep).expect_err("too deep")[0].code, "plan::syntax");
     let lists = "workers = [1,2,3,4,5,6,7,8,9,10]\n";

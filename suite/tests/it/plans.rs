@@ -315,11 +315,29 @@ proptest! {
                     prop_assert!(drawn.contains("error["));
                     // In the text's order, and none said twice.
                     let places: Vec<_> =
-                        errors.iter().map(|e| (e.label.span.start, e.label.span.end, e.code)).collect();
-                    prop_assert!(places.is_sorted_by_key(|place| (place.0, place.1)), "{places:?}");
+                        errors.iter().map(|error| (error.label.span.clone(), error.code)).collect();
+                    prop_assert!(places.is_sorted_by_key(|(span, _)| (span.start, span.end)),
+                        "{places:?}"
+                    );
                     let distinct: std::collections::HashSet<_> = places.iter().collect();
                     prop_assert_eq!(distinct.len(), places.len());
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_example_of_the_reference_is_a_plan() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plans/REFERENCE.md");
+    let text = fs::read_to_string(path).expect("the reference");
+    let blocks: Vec<_> = text.split("```toml\n").skip(1).collect();
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        let source = source(block.split("```").next().expect("its end"));
+        for profile in [None, Some("smoke")] {
+            if let Err(errors) = checked(&source, profile) {
+                panic!("{}", render_all(&errors, &source, false));
             }
         }
     }

@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use crate::diag::{Diagnostic, nearest};
 use crate::measure::IoKind;
 
+use super::assertion::{Against, Assertion, Condition, Level, Metric, Test};
 use super::check::Scene;
 use super::glob::Pattern;
-use super::model::{Assertion, Condition, Level, Metric, Test, Workload};
+use super::model::Workload;
 use super::raw::{RawExpect, RawPlan, Span, Text};
 use condition::{Parsed, RawTest, Reference};
 
@@ -141,7 +142,7 @@ impl Laid<'_> {
         case: usize,
         parsed: &Parsed,
         reference: &Reference,
-    ) -> Option<super::model::Against> {
+    ) -> Option<Against> {
         match reference::resolve(self.scene, case, parsed.metric.value, reference) {
             Ok(against) => against,
             Err(fault) => {

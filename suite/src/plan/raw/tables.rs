@@ -5,7 +5,8 @@ use toml::de::{DeTable, DeValue};
 use crate::diag::Diagnostic;
 use crate::units::Bytes;
 
-use super::super::model::{Inconclusive, Level, Order, Rounds, StripeDriver};
+use super::super::assertion::Level;
+use super::super::model::{Inconclusive, Order, Rounds, StripeDriver};
 use super::keys::{
     DISK_KEYS, EXPECT_KEYS, PLAN_KEYS, PROFILE_KEYS, RESERVED, ROUNDS_KEYS, RUN_KEYS, SETUP_KEYS,
     STRIPE_KEYS, WORKLOAD_KEYS,
