@@ -665,7 +665,7 @@ mod tests {
         }
 
         #[test]
-        fn percentiles_and_percents_are_read_back(rank in 1..=Percentile::ONE, share in 0..=100_u8) {
+        fn percentiles_are_read_back(rank in 1..=Percentile::ONE, share in 0..=100_u8) {
             let text = Percentile(rank).to_string();
             prop_assert_eq!(Percentile::parse(&text[1..]), Ok(Percentile(rank)));
             prop_assert_eq!(Percent::parse(&Percent(share).to_string()), Ok(Percent(share)));

@@ -5,6 +5,7 @@
 //! every error of the plan at once. Neither does any I/O or knows the host: the same text gives
 //! the same plan everywhere.
 
+mod assertion;
 mod check;
 mod expect;
 mod glob;
@@ -18,12 +19,12 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
+pub use assertion::{Against, Assertion, Comparison, Condition, Level, Measure, Metric, Test};
 pub use check::check;
 pub use glob::case_matches;
 pub use model::{
-    Against, Assertion, Blocks, Cache, Case, CaseId, Comparison, Condition, Data, Disk, DiskSource,
-    EngineChoice, Extent, FlushEvery, Inconclusive, Layout, Level, Limit, Measure, Metric, Order,
-    Place, Plan, Point, Region, Rounds, RunOptions, Rw, Setup, Stripe, StripeDriver, Sync, Test,
-    Workload,
+    Blocks, Cache, Case, CaseId, Data, Disk, DiskSource, EngineChoice, Extent, FlushEvery,
+    Inconclusive, Layout, Limit, Order, Place, Plan, Point, Region, Rounds, RunOptions, Rw, Setup,
+    Stripe, StripeDriver, Sync, Workload,
 };
 pub use raw::{RawPlan, parse};

@@ -40,7 +40,7 @@ pub(super) fn whole(raw: &RawWorkload, drafts: &[Draft<'_>], errors: &mut Vec<Di
         }
     }
     let sure = |keys: &[&str]| drafts.iter().all(|draft| draft.sure(keys));
-    if entry("rw").is_none() || !sure(&["rw", "read_percent"]) {
+    if drafts.is_empty() || entry("rw").is_none() || !sure(&["rw", "read_percent"]) {
         return;
     }
     let mut useless = |key: &str, useful: bool, why: &str| {

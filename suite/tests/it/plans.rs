@@ -4,9 +4,11 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use diskproof::diag::{Diagnostic, Source, render_all};
 use diskproof::plan::{self, Against, Plan, Test, Workload};
+use proptest::prelude::*;
 use snapbox::{Assert, Data};
 
 fn folder(name: &str) -> PathBuf {
@@ -166,4 +168,177 @@ fn tell(plan: &Plan) -> String {
     }
     told.push('\n');
     told
+}
+
+/// The text of every fixture, and every line of them.
+static ALL: LazyLock<(Vec<String>, Vec<String>)> = LazyLock::new(|| {
+    let all = plans("good").into_iter().chain(plans("bad"));
+    let texts: Vec<String> = all.map(|(_, plan)| plan.text).collect();
+    let lines = texts.iter().flat_map(|text| text.lines().map(str::to_owned)).collect();
+    (texts, lines)
+});
+
+/// One change to the text of a plan.
+#[derive(Debug, Clone)]
+enum Change {
+    Delete { at: usize, bytes: usize },
+    Insert { at: usize, text: String },
+    Move { from: usize, to: usize },
+    Take { line: usize, to: usize },
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let at = 0..4000_usize;
+    let pieces = prop::sample::select(vec![
+        "\"",
+        "'",
+        "\"\"\"",
+        "[",
+        "]",
+        "[[",
+        "{",
+        "}",
+        "=",
+        ",",
+        ".",
+        "\n",
+        "\r\n",
+        "\t",
+        "#",
+        "*",
+        "?",
+        "/",
+        "%",
+        "0",
+        "-1",
+        "9223372036854775808",
+        "1e400",
+        "nan",
+        "true",
+        "1979-05-27",
+        "[]",
+        "{}",
+        "\\u0041",
+        "\\",
+        "é",
+        "\u{feff}",
+        "\u{0}",
+        "4KiB",
+        "1 x ",
+        "of",
+        "baseline",
+        "[disks=2]",
+        "99999999999999999999TiB",
+        "within",
+        "between",
+        "and",
+        "p100",
+        "latency.p",
+    ]);
+    prop_oneof![
+        (at.clone(), 1..20_usize).prop_map(|(at, bytes)| Change::Delete { at, bytes }),
+        (at.clone(), pieces).prop_map(|(at, text)| Change::Insert { at, text: text.to_owned() }),
+        (at.clone(), "\\PC{1,4}").prop_map(|(at, text)| Change::Insert { at, text }),
+        (0..80_usize, 0..80_usize).prop_map(|(from, to)| Change::Move { from, to }),
+        (0..3000_usize, 0..80_usize).prop_map(|(line, to)| Change::Take { line, to }),
+    ]
+}
+
+fn changed_text(text: &str, changes: &[Change], lines_of_all: &[String]) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    for change in changes {
+        match change {
+            Change::Delete { at, bytes: count } => {
+                let at = at % (bytes.len() + 1);
+                let end = (at + count).min(bytes.len());
+                bytes.drain(at..end);
+            }
+            Change::Insert { at, text } => {
+                let at = at % (bytes.len() + 1);
+                bytes.splice(at..at, text.bytes());
+            }
+            Change::Move { from, to } => {
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                let mut lines: Vec<_> = text.lines().collect();
+                if !lines.is_empty() {
+                    let line = lines.remove(from % lines.len());
+                    lines.insert(to % (lines.len() + 1), line);
+                }
+                bytes = lines.join("\n").into_bytes();
+            }
+            Change::Take { line, to } => {
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                let mut lines: Vec<_> = text.lines().collect();
+                lines.insert(to % (lines.len() + 1), &lines_of_all[line % lines_of_all.len()]);
+                bytes = lines.join("\n").into_bytes();
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    /// Whatever a text is, it is a plan, or there are diagnostics that can be drawn.
+    #[test]
+    fn no_text_is_too_strange(
+        which in 0..1000_usize,
+        changes in prop::collection::vec(change(), 0..6),
+        windows: bool,
+    ) {
+        let (all, lines) = &*ALL;
+        let mut text = changed_text(&all[which % all.len()], &changes, lines);
+        if windows {
+            text = text.replace('\n', "\r\n");
+        }
+        let source = source(&text);
+        let raw = match plan::parse(&source) {
+            Ok(raw) => raw,
+            Err(errors) => {
+                prop_assert!(!errors.is_empty());
+                prop_assert!(render_all(&errors, &source, true).contains("error"));
+                return Ok(());
+            }
+        };
+        let profiles: Vec<_> = raw.profiles().map(str::to_owned).collect();
+        for profile in std::iter::once(None).chain(profiles.iter().map(|n| Some(n.as_str()))) {
+            match plan::check(&raw, profile) {
+                Ok(plan) => {
+                    tell(&plan);
+                    for case in &plan.cases {
+                        prop_assert!(case.setup < plan.setups.len());
+                    }
+                }
+                Err(errors) => {
+                    prop_assert!(!errors.is_empty());
+                    let drawn = render_all(&errors, &source, false);
+                    prop_assert!(drawn.contains("error["));
+                    // In the text's order, and none said twice.
+                    let places: Vec<_> =
+                        errors.iter().map(|error| (error.label.span.clone(), error.code)).collect();
+                    prop_assert!(places.is_sorted_by_key(|(span, _)| (span.start, span.end)),
+                        "{places:?}"
+                    );
+                    let distinct: std::collections::HashSet<_> = places.iter().collect();
+                    prop_assert_eq!(distinct.len(), places.len());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_example_of_the_reference_is_a_plan() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plans/REFERENCE.md");
+    let text = fs::read_to_string(path).expect("the reference");
+    let blocks: Vec<_> = text.split("```toml\n").skip(1).collect();
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        let source = source(block.split("```").next().expect("its end"));
+        for profile in [None, Some("smoke")] {
+            if let Err(errors) = checked(&source, profile) {
+                panic!("{}", render_all(&errors, &source, false));
+            }
+        }
+    }
 }

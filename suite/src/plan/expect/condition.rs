@@ -14,7 +14,7 @@ use crate::diag::{Diagnostic, nearest};
 use crate::measure::IoKind;
 use crate::units::{self, Nanos, Percentile, Unit, UnitError};
 
-use super::super::model::{Comparison, Measure, Metric};
+use super::super::assertion::{Comparison, Measure, Metric};
 use super::super::raw::{At, Span};
 
 const CODE: &str = "plan::condition";

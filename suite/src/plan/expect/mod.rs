@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use crate::diag::{Diagnostic, nearest};
 use crate::measure::IoKind;
 
+use super::assertion::{Against, Assertion, Condition, Level, Metric, Test};
 use super::check::Scene;
 use super::glob::Pattern;
-use super::model::{Assertion, Condition, Level, Metric, Test, Workload};
+use super::model::Workload;
 use super::raw::{RawExpect, RawPlan, Span, Text};
 use condition::{Parsed, RawTest, Reference};
 
@@ -31,12 +32,12 @@ pub(super) fn assertions(
                 Ok(parsed) => laid.lay(expect, text, &parsed, &cases),
                 Err(fault) => laid.errors.push(placed(*fault, text)),
             }
-        }
-        if laid.assertions.len() > ASSERTIONS_MAX {
-            let message = format!("the plan has more than {ASSERTIONS_MAX} conditions on cases");
-            let span = expect.span.clone();
-            laid.errors.push(Diagnostic::new("plan::too-many-cases", message, span, "with these"));
-            break;
+            if laid.assertions.len() > ASSERTIONS_MAX {
+                let message = format!("there are more than {ASSERTIONS_MAX} conditions on cases");
+                let (code, span) = ("plan::too-many-cases", text.span.clone());
+                laid.errors.push(Diagnostic::new(code, message, span, "with this one"));
+                return laid.assertions;
+            }
         }
     }
     laid.assertions
@@ -141,7 +142,7 @@ impl Laid<'_> {
         case: usize,
         parsed: &Parsed,
         reference: &Reference,
-    ) -> Option<super::model::Against> {
+    ) -> Option<Against> {
         match reference::resolve(self.scene, case, parsed.metric.value, reference) {
             Ok(against) => against,
             Err(fault) => {

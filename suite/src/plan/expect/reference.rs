@@ -2,9 +2,10 @@
 
 use crate::diag::{Diagnostic, nearest};
 
+use super::super::assertion::{Against, Metric};
 use super::super::check::Scene;
 use super::super::glob::{self, Pattern};
-use super::super::model::{Against, Case, CaseId, EngineChoice, Metric, Point};
+use super::super::model::{Case, CaseId, EngineChoice, Point};
 use super::condition::{Fault, Reference};
 
 /// The case that `reference` means where the condition is on `case`. `None` where that can't be

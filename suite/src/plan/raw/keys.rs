@@ -112,3 +112,44 @@ pub(super) fn meant<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let synonym = synonym.and_then(|ours| known.iter().copied().find(|key| *key == ours));
     synonym.or_else(|| crate::diag::nearest(name, known.iter().copied()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_names_every_key() {
+        let reference = include_str!("../../../../plans/REFERENCE.md");
+        let tables = [
+            PLAN_KEYS,
+            DISK_KEYS,
+            SETUP_KEYS,
+            WORKLOAD_KEYS,
+            EXPECT_KEYS,
+            RUN_KEYS,
+            PROFILE_KEYS,
+            RESERVED,
+        ];
+        for key in tables.concat() {
+            assert!(reference.contains(&format!("`{key}")), "{key}");
+        }
+        for key in [STRIPE_KEYS, ROUNDS_KEYS].concat() {
+            assert!(reference.contains(key), "{key}");
+        }
+        for key in OTHER_VERSIONS {
+            assert!(!reference.contains(&format!("`{key}`")), "{key} is not of this version");
+        }
+    }
+
+    #[test]
+    fn no_key_is_known_and_unknown() {
+        let known = [PLAN_KEYS, DISK_KEYS, SETUP_KEYS, WORKLOAD_KEYS, EXPECT_KEYS, RUN_KEYS];
+        for key in known.concat() {
+            assert!(!OTHER_VERSIONS.contains(&key), "{key}");
+        }
+        for (other, ours) in ALSO_CALLED {
+            assert!([known.concat(), STRIPE_KEYS.to_vec()].concat().contains(ours), "{ours}");
+            assert_ne!(other, ours);
+        }
+    }
+}

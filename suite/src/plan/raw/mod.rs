@@ -16,7 +16,8 @@ use std::ops::Range;
 use crate::diag::{Diagnostic, Source};
 use crate::units::Bytes;
 
-use super::model::{Inconclusive, Level, Order, Rounds, StripeDriver};
+use super::assertion::Level;
+use super::model::{Inconclusive, Order, Rounds, StripeDriver};
 use reader::Reader;
 
 pub(super) use setting::Setting;
@@ -142,8 +143,6 @@ pub(super) struct Entry {
 
 #[derive(Debug, Clone)]
 pub(super) struct RawExpect {
-    /// Its header.
-    pub span: Span,
     pub case: Slot<Text>,
     pub that: Slot<Vec<Text>>,
     pub why: Slot<String>,

@@ -5,7 +5,8 @@ use toml::de::{DeTable, DeValue};
 use crate::diag::Diagnostic;
 use crate::units::Bytes;
 
-use super::super::model::{Inconclusive, Level, Order, Rounds, StripeDriver};
+use super::super::assertion::Level;
+use super::super::model::{Inconclusive, Order, Rounds, StripeDriver};
 use super::keys::{
     DISK_KEYS, EXPECT_KEYS, PLAN_KEYS, PROFILE_KEYS, RESERVED, ROUNDS_KEYS, RUN_KEYS, SETUP_KEYS,
     STRIPE_KEYS, WORKLOAD_KEYS,
@@ -21,6 +22,10 @@ const DISK_BYTES: std::ops::RangeInclusive<Bytes> = Bytes(64 << 10)..=Bytes(1 <<
 const COUNT_MAX: u32 = 64;
 const CHUNK_BYTES: std::ops::RangeInclusive<Bytes> = Bytes(4 << 10)..=Bytes(1 << 30);
 const ROUNDS_MAX: u32 = 100;
+/// A plan is checked once with each of its profiles.
+const PROFILES_MAX: usize = 50;
+/// As many as there can be cases.
+const TABLES_MAX: usize = 1000;
 const NAME_MAX: usize = 64;
 
 const DRIVERS: &Words<StripeDriver> = &[("engine", StripeDriver::Engine)];
@@ -94,6 +99,13 @@ impl Reader<'_> {
         let Some(entries) = self.entries(key.name, value, &wanted) else {
             return Section { items: Vec::new(), broken: true };
         };
+        let most = if key.name == "profiles" { PROFILES_MAX } else { TABLES_MAX };
+        if entries.len() > most {
+            let message = format!("the plan has {} `{}`", entries.len(), key.name);
+            let label = format!("at most {most}");
+            self.error(Diagnostic::new("plan::too-large", message, key.span.clone(), label));
+            return Section { items: Vec::new(), broken: true };
+        }
         let mut section = Section { items: Vec::new(), broken: false };
         for (name, value) in entries {
             let what = match key.name {
@@ -346,7 +358,6 @@ impl Reader<'_> {
 
     fn expect(&mut self, value: &Value<'_>) -> Option<RawExpect> {
         let mut expect = RawExpect {
-            span: value.span(),
             case: Slot::Absent,
             that: Slot::Absent,
             why: Slot::Absent,
