@@ -75,14 +75,20 @@ impl Recorder {
     /// Counts one value `times` over.
     #[inline]
     pub fn record_times(&self, value: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
         let add = |cell: &AtomicU64, more: u64| {
             let (sum, carry) = cell.load(Relaxed).overflowing_add(more);
             cell.store(sum, Relaxed);
-            carry
+            u64::from(carry)
         };
         add(&self.buckets[bucket_of(value)], times);
-        if add(&self.sum, value.wrapping_mul(times)) {
-            add(&self.sum_high, 1);
+        let total = u128::from(value) * u128::from(times);
+        let carry = add(&self.sum, total as u64);
+        let high = (total >> 64) as u64 + carry;
+        if high > 0 {
+            add(&self.sum_high, high);
         }
         if value < self.min.load(Relaxed) {
             self.min.store(value, Relaxed);

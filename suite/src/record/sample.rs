@@ -115,6 +115,7 @@ pub(crate) fn record(cases: Vec<CaseRecord>) -> Record {
             path: "plans/sample.toml".to_owned(),
             text: "name = \"sample\"\n# \u{fc}ber\n".to_owned(),
             profile: None,
+            baseline: None,
             bindings: vec![("lrs".to_owned(), vec!["/mnt/lrs".to_owned()])],
             selection: Selection { cases: vec!["lrs/*".to_owned()], skip: Vec::new() },
         },

@@ -459,16 +459,13 @@ fn command(record: &Record, cases: &[String], skip: &[String]) -> String {
     for (name, paths) in &plan.bindings {
         option("--disk", &format!("{name}={}", paths.join(",")));
     }
+    if let Some(baseline) = &plan.baseline {
+        option("--baseline", baseline);
+    }
     if record.simulated {
         words.push("--simulate".to_owned());
     }
     words.join(" ")
-}
-
-/// Whether a condition was held against an earlier record, whose path is not part of the record.
-pub(super) fn needs_baseline(record: &Record) -> bool {
-    let reference = |verdict: &Verdict| verdict.evidence.reference.as_deref() == Some("baseline");
-    record.verdicts.iter().any(reference)
 }
 
 /// A size as it is said, binary and in three digits: `2 GiB`.

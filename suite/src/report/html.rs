@@ -10,8 +10,7 @@ use tera::{Context, Tera};
 use super::chart;
 use super::detail::{CaseView, FiguresView, case_view, figures_view, mark_of};
 use super::facts::{
-    self, Mark, compared, headline, measured_and_limit, needs_baseline, notices, size, spread,
-    verdicts_worst_first,
+    self, Mark, compared, headline, measured_and_limit, notices, size, spread, verdicts_worst_first,
 };
 use super::text::{clipped, counted, elapsed, escaped, escaped_lines};
 use crate::record::{Record, Verdict};
@@ -76,7 +75,6 @@ struct PageView {
     plan_cut: bool,
     rerun: String,
     rerun_failed: Option<String>,
-    needs_baseline: bool,
     diskproof: String,
 }
 
@@ -156,7 +154,6 @@ fn view(record: &Record, (conditions, rows, details): (usize, usize, usize)) -> 
         plan_cut: text.chars().nth(PLAN).is_some(),
         rerun: escaped(&facts::rerun(record)),
         rerun_failed: facts::rerun_failed(record).map(|command| escaped(&command)),
-        needs_baseline: needs_baseline(record),
         diskproof: safe(&record.diskproof),
     }
 }

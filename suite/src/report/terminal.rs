@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Effects};
 
 use super::facts::{
-    self, Mark, compared, figures, headline, measured_and_limit, needs_baseline, notices, spread,
-    troubles,
+    self, Mark, compared, figures, headline, measured_and_limit, notices, spread, troubles,
 };
 use super::text::{clipped, columns, counted, elapsed, escaped, wrapped};
 use crate::record::{CaseRecord, Record, Verdict};
@@ -234,10 +233,6 @@ impl Page {
         }
         if let Some(rerun) = facts::rerun_failed(record) {
             self.command("rerun", &rerun);
-            if needs_baseline(record) {
-                let more = "(and the --baseline that it was compared with)";
-                self.paragraph(INDENT, more);
-            }
         }
     }
 

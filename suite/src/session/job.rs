@@ -16,14 +16,15 @@ pub(super) fn job(
     seed: u64,
 ) -> Result<Job, String> {
     let workload = &case.workload;
-    // The region is cut to whole blocks of the largest size, so that no I/O crosses its end.
-    let region = workload.region.on(capacity_bytes, workload.blocks.largest().0);
+    let largest = workload.blocks.largest();
+    let region = workload.region.on(capacity_bytes, workload.blocks.smallest().0);
+    let region = region.filter(|region| region.len >= largest.0);
     let region = region.ok_or_else(|| {
         format!(
             "the workload's region does not fit the setup, which has {} and needs room for at \
              least one block of {}: mend `offset` and `size`, or bind a larger disk",
             Bytes(capacity_bytes),
-            workload.blocks.largest(),
+            largest,
         )
     })?;
     Ok(Job {

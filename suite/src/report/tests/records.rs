@@ -303,6 +303,7 @@ pub(super) fn record(name: &str, cases: Vec<CaseRecord>, verdicts: Vec<Verdict>)
             path: format!("plans/{name}.toml"),
             text: String::new(),
             profile: None,
+            baseline: None,
             bindings: vec![],
             selection: Selection::default(),
         },
