@@ -1,6 +1,6 @@
 //! The checked expectations: a condition on one metric of one case each.
 //!
-//! Part of the [`Plan`](super::Plan), and made with it by [`check`](super::check) alone.
+//! Part of the [`Plan`](super::Plan), and made with it by [`check`](super::check()) alone.
 
 use std::fmt;
 
@@ -180,7 +180,8 @@ pub enum Test {
 /// What a relative condition compares with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Against {
-    /// Another case of this plan: index into [`Plan::cases`](super::Plan::cases); and the reference as written.
+    /// Another case of this plan: index into [`Plan::cases`](super::Plan::cases), and the reference
+    /// as written.
     Case(usize, String),
     /// The same case in the record given by `--baseline`.
     Baseline,

@@ -1,6 +1,6 @@
 //! The checked plan: what is left when every question about the text has been answered.
 //!
-//! A [`Plan`] is made by [`check`](super::check) alone. Names have become indices, defaults and
+//! A [`Plan`] is made by [`check`](super::check()) alone. Names have become indices, defaults and
 //! profiles are applied, sweeps are expanded; what the check settled is not optional any more.
 
 use std::fmt;
@@ -282,6 +282,15 @@ pub struct Extent {
     pub start: u64,
     /// Length in bytes.
     pub len: u64,
+}
+
+impl Extent {
+    /// Length of the part that each of `workers` has of it, in whole multiples of `block_bytes`.
+    /// What is left over at the end belongs to nobody.
+    #[must_use]
+    pub fn part_len(&self, workers: u32, block_bytes: u64) -> u64 {
+        self.len / block_bytes / u64::from(workers) * block_bytes
+    }
 }
 
 impl Region {

@@ -214,8 +214,9 @@ fn region(draft: &Draft<'_>, setup: &SetupPoint, target: u64, errors: &mut Vec<D
         let key = if draft.gives("block_size") { "block_size" } else { "size" };
         return wrong(key, message, "does not fit");
     };
-    let workers = u64::from(workload.workers);
-    if workload.layout == Layout::Partitioned && extent.len / workers < largest {
+    let workers = workload.workers;
+    let part = extent.part_len(workers, smallest);
+    if workload.layout == Layout::Partitioned && part < largest {
         let message = format!("a part for each of {workers} workers holds no block");
         wrong("workers", message, "too many parts");
     }

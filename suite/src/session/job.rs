@@ -1,7 +1,7 @@
 //! From a case of the plan to a job of the engine: names become numbers.
 
 use crate::engine::{Backend, Flush, Job, Length, Mix, Payload, Storage, WriteSync};
-use crate::plan::{Cache, Case, Data, EngineChoice, Layout, Limit, Sync, Workload};
+use crate::plan::{Cache, Case, Data, EngineChoice, Extent, Layout, Limit, Sync, Workload};
 use crate::units::{Bytes, Nanos, Percent};
 
 /// The job for one round of `case` on `storage`, whose capacity is `capacity_bytes`.
@@ -16,17 +16,7 @@ pub(super) fn job(
     seed: u64,
 ) -> Result<Job, String> {
     let workload = &case.workload;
-    let largest = workload.blocks.largest();
-    let region = workload.region.on(capacity_bytes, workload.blocks.smallest().0);
-    let region = region.filter(|region| region.len >= largest.0);
-    let region = region.ok_or_else(|| {
-        format!(
-            "the workload's region does not fit the setup, which has {} and needs room for at \
-             least one block of {}: mend `offset` and `size`, or bind a larger disk",
-            Bytes(capacity_bytes),
-            largest,
-        )
-    })?;
+    let region = region(workload, capacity_bytes)?;
     Ok(Job {
         storage,
         start: region.start,
@@ -69,6 +59,28 @@ pub(super) fn job(
         seed,
         series_interval: series_interval(workload),
     })
+}
+
+/// Where a workload works on a setup of `capacity_bytes`: room for a block of each worker.
+fn region(workload: &Workload, capacity_bytes: u64) -> Result<Extent, String> {
+    let (smallest, largest) = (workload.blocks.smallest().0, workload.blocks.largest());
+    let capacity = Bytes(capacity_bytes);
+    let region = workload.region.on(capacity_bytes, smallest);
+    let region = region.filter(|region| region.len >= largest.0).ok_or_else(|| {
+        format!(
+            "the workload's region does not fit the setup, which has {capacity} and needs room \
+             for at least one block of {largest}: mend `offset` and `size`, or bind a larger disk"
+        )
+    })?;
+    let workers = workload.workers;
+    let parted = workload.layout == Layout::Partitioned;
+    if parted && region.part_len(workers, smallest) < largest.0 {
+        return Err(format!(
+            "a part of the setup, which has {capacity}, for each of {workers} workers holds no \
+             block of {largest}: take fewer `workers`, or bind a larger disk"
+        ));
+    }
+    Ok(region)
 }
 
 /// Whether a case passes the page cache by.
@@ -117,6 +129,33 @@ fn series_interval(workload: &Workload) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diag::Source;
+    use crate::plan;
+
+    #[test]
+    fn a_bound_disk_too_small_for_the_parts_of_its_workers_is_said_and_no_job() {
+        let text = r#"
+            name = "parts"
+            disks.single = { device = "/dev/sda" }
+            setups.single = { disks = ["single"] }
+            [workloads.read]
+            rw = "randread"
+            block_size = { "8KiB" = 50, "12KiB" = 50 }
+            workers = 2
+            layout = "partitioned"
+            [[expect]]
+            case = "*"
+            that = "errors = 0"
+        "#;
+        let source = Source { name: "parts.toml".to_owned(), text: text.to_owned() };
+        let plan = plan::check(&plan::parse(&source).unwrap(), None).unwrap();
+        let workload = &plan.cases[0].workload;
+        // 24 KiB are 3 blocks of 8 KiB: one for each worker, and none takes the 12 KiB.
+        let told = region(workload, 24 << 10).unwrap_err();
+        assert!(told.starts_with("a part of the setup, which has 24KiB, for each of 2"), "{told}");
+        assert!(region(workload, 8 << 10).unwrap_err().starts_with("the workload's region does"));
+        assert_eq!(region(workload, 32 << 10), Ok(Extent { start: 0, len: 32 << 10 }));
+    }
 
     #[test]
     fn rounds_have_seeds_of_their_own() {
