@@ -83,8 +83,8 @@ pub struct DeviceCounters {
     pub read_bytes: u64,
     /// Bytes written to it.
     pub written_bytes: u64,
-    /// Milliseconds in which at least one request was in flight.
-    pub busy_ms: u64,
+    /// Nanoseconds in which at least one request was in flight; the kernel counts milliseconds.
+    pub busy_ns: u64,
 }
 
 /// The kernel's view of devices, below a root that is `/sys` on a running machine.
@@ -224,7 +224,7 @@ fn parse_counters(text: &str) -> Option<DeviceCounters> {
     Some(DeviceCounters {
         read_bytes: fields.get(2)?.checked_mul(SECTOR_BYTES)?,
         written_bytes: fields.get(6)?.checked_mul(SECTOR_BYTES)?,
-        busy_ms: *fields.get(9)?,
+        busy_ns: fields.get(9)?.checked_mul(1_000_000)?,
     })
 }
 
@@ -286,8 +286,11 @@ mod tests {
     #[test]
     fn counters_are_bytes_and_busy_time() {
         let counters = captured().counters(number("259:0")).unwrap();
-        let expected =
-            DeviceCounters { read_bytes: 1000 * 512, written_bytes: 3000 * 512, busy_ms: 777 };
+        let expected = DeviceCounters {
+            read_bytes: 1000 * 512,
+            written_bytes: 3000 * 512,
+            busy_ns: 777_000_000,
+        };
         assert_eq!(counters, expected);
         assert_eq!(parse_counters("1 2 3"), None);
         assert_eq!(parse_counters("1 2 x 4 5 6 7 8 9 10 11"), None);

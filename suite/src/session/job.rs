@@ -127,29 +127,28 @@ fn series_interval(workload: &Workload) -> Nanos {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::diag::Source;
     use crate::plan;
 
+    /// A workload that reads a device at random, with these keys.
+    pub(in crate::session) fn workload(keys: &str) -> Workload {
+        let text = format!(
+            "name = 'one'\ndisks.single = {{ device = '/dev/sda' }}\n\
+             setups.single = {{ disks = ['single'] }}\n[[expect]]\ncase = '*'\n\
+             that = 'errors = 0'\n[workloads.read]\nrw = 'randread'\n{keys}\n"
+        );
+        let source = Source { name: "one.toml".to_owned(), text };
+        let plan = plan::parse(&source).and_then(|raw| plan::check(&raw, None));
+        plan.expect("a sound plan").cases.remove(0).workload
+    }
+
     #[test]
     fn a_bound_disk_too_small_for_the_parts_of_its_workers_is_said_and_no_job() {
-        let text = r#"
-            name = "parts"
-            disks.single = { device = "/dev/sda" }
-            setups.single = { disks = ["single"] }
-            [workloads.read]
-            rw = "randread"
-            block_size = { "8KiB" = 50, "12KiB" = 50 }
-            workers = 2
-            layout = "partitioned"
-            [[expect]]
-            case = "*"
-            that = "errors = 0"
-        "#;
-        let source = Source { name: "parts.toml".to_owned(), text: text.to_owned() };
-        let plan = plan::check(&plan::parse(&source).unwrap(), None).unwrap();
-        let workload = &plan.cases[0].workload;
+        let workload = &workload(
+            "block_size = { '8KiB' = 50, '12KiB' = 50 }\nworkers = 2\nlayout = 'partitioned'",
+        );
         // 24 KiB are 3 blocks of 8 KiB: one for each worker, and none takes the 12 KiB.
         let told = region(workload, 24 << 10).unwrap_err();
         assert!(told.starts_with("a part of the setup, which has 24KiB, for each of 2"), "{told}");

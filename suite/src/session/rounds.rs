@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 
 use super::Request;
+use super::books::Books;
 use super::job;
 use super::run::with_causes;
 use crate::engine::{Control, DeviceFile, Engine, Progress, Storage, Target};
-use crate::measure::{DeviceUse, Measurement};
+use crate::measure::Measurement;
 use crate::model::DiskModel;
-use crate::os::blockdev::{DeviceCounters, DeviceNumber, Sysfs};
+use crate::os::blockdev::Sysfs;
 use crate::plan::{Case, DiskSource, Setup};
 use crate::record::CaseRecord;
 use crate::rig::{Access, Member, Rig};
@@ -62,10 +62,17 @@ impl<'r> Bench<'r> {
         let capacity = member_bytes * setup.disks.len() as u64;
         let seed = job::round_seed(case.workload.seed, round);
         let job = job::job(case, storage, capacity, seed)?;
-        let books = Books::open(&self.sysfs, &members);
-        let mut measured =
-            self.engine.run(&job, &self.control, progress).map_err(|error| with_causes(&error))?;
-        measured.device = books.and_then(|books| books.close(&self.sysfs));
+        let devices = members.iter().map(|member| member.block_device);
+        let mut books = Books::open(&self.sysfs, devices, &case.workload);
+        let mut tell = |told: Progress| {
+            if let Some(books) = &mut books {
+                books.look(told.elapsed);
+            }
+            progress(told);
+        };
+        let measured = self.engine.run(&job, &self.control, &mut tell);
+        let mut measured = measured.map_err(|error| with_causes(&error))?;
+        measured.device = books.and_then(|books| books.close(measured.duration_ns));
         Ok(measured)
     }
 
@@ -118,38 +125,5 @@ pub(super) fn simulated_bytes(source: &DiskSource) -> Bytes {
     match source {
         DiskSource::Loopback { size } | DiskSource::Directory { size, .. } => *size,
         DiskSource::Device { size, .. } => size.unwrap_or(SIMULATED_DEVICE),
-    }
-}
-
-/// The kernel's counters of the devices under a round, at its start.
-struct Books {
-    opened: Instant,
-    before: Vec<(DeviceNumber, DeviceCounters)>,
-}
-
-impl Books {
-    /// `None` where not every member lies on a device with counters.
-    fn open(sysfs: &Sysfs, members: &[Member]) -> Option<Self> {
-        let mut numbers: Vec<_> =
-            members.iter().map(|member| member.block_device).collect::<Option<_>>()?;
-        numbers.sort_unstable();
-        numbers.dedup();
-        let counted =
-            numbers.into_iter().map(|number| Some((number, sysfs.counters(number).ok()?)));
-        let before: Vec<_> = counted.collect::<Option<_>>()?;
-        (!before.is_empty()).then(|| Self { opened: Instant::now(), before })
-    }
-
-    fn close(&self, sysfs: &Sysfs) -> Option<DeviceUse> {
-        let lasted_ms = self.opened.elapsed().as_secs_f64() * 1e3;
-        let mut all = DeviceUse::default();
-        for (number, before) in &self.before {
-            let after = sysfs.counters(*number).ok()?;
-            all.read_bytes += after.read_bytes.saturating_sub(before.read_bytes);
-            all.written_bytes += after.written_bytes.saturating_sub(before.written_bytes);
-            let busy = after.busy_ms.saturating_sub(before.busy_ms) as f64 / lasted_ms * 100.0;
-            all.utilization_percent = all.utilization_percent.max(busy.min(100.0));
-        }
-        Some(all)
     }
 }
