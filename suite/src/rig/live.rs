@@ -11,11 +11,12 @@ use super::disk::{DiskKind, SurveyedDisk, block_of};
 use super::error::RigError;
 use super::identity;
 use super::survey::SurveyedSetup;
-use super::undo::{Folder, Scrap, UndoError, UndoOnDrop};
+use super::undo::{Folder, Scrap, UndoOnDrop};
 use crate::os::blockdev::DeviceNumber;
 use crate::units::Bytes;
 
-/// All storage of a run. Dropping it removes what was made for it.
+/// All storage of a run. Dropping it removes what was made for it; what could not be removed is
+/// told by [`Undo::now`](super::Undo::now).
 #[derive(Debug)]
 pub struct Rig {
     pub(super) disks: Vec<Live>,
@@ -113,12 +114,6 @@ impl Rig {
             member.bytes = bytes;
         }
         Ok(members)
-    }
-
-    /// Removes everything that was made, and returns what could not be.
-    #[must_use]
-    pub fn tear_down(self) -> Vec<UndoError> {
-        self.undo.0.now()
     }
 
     fn open_disk(&self, disk: &Live, access: Access) -> Result<Member, RigError> {

@@ -272,7 +272,7 @@ fn loopback_disks_are_full_private_and_gone_afterwards() {
     assert!(facts.blocks() * 512 >= facts.len());
     assert_ne!(fs::read(a).unwrap()[..4096], fs::read(b).unwrap()[..4096]);
 
-    assert!(rig.tear_down().is_empty());
+    assert!(rig.undo.0.now().is_empty());
     assert_eq!(tree(work.path()), []);
 }
 
@@ -376,7 +376,7 @@ fn fresh_files_are_new_and_empty_each_time_and_go_with_their_members() {
     }
     drop(first);
     assert_eq!(tree(folder.path()).len(), 2);
-    assert!(rig.tear_down().is_empty());
+    assert!(rig.undo.0.now().is_empty());
     assert_eq!(tree(folder.path()), [], "also what a member still has open");
     drop(second);
 }
@@ -715,7 +715,7 @@ fn a_failure_at_any_step_leaves_everything_as_it_was() {
         let stop = AtomicBool::new(false);
         let built = build_with(found, &undo, &stop, &mut |_| (), &failing_at(failures));
         let finished = match built {
-            Ok(rig) => rig.tear_down().is_empty(),
+            Ok(rig) => rig.undo.0.now().is_empty(),
             Err(error) => {
                 assert!(matches!(error, RigError::System { .. }), "{error}");
                 false
@@ -789,7 +789,7 @@ fn another_thread_can_undo_all_at_any_time() {
     let errors = std::thread::spawn(move || handle.now()).join().unwrap();
     assert!(errors.is_empty());
     assert_eq!(tree(work.path()), []);
-    assert!(rig.tear_down().is_empty());
+    assert!(rig.undo.0.now().is_empty());
     let again = quietly(survey(&one(loopback(MIB)), &[need(0)], &[], &view), &undo);
     assert!(matches!(again, Err(RigError::Interrupted)));
     assert_eq!(tree(work.path()), []);
@@ -818,7 +818,7 @@ fn only_what_was_made_is_removed() {
     let (image, _) = tree(work.path()).remove(1);
     fs::remove_file(&image).unwrap();
     fs::write(&image, "another's").unwrap();
-    let errors = rig.tear_down();
+    let errors = rig.undo.0.now();
     let reasons: Vec<&str> = errors.iter().map(|error| error.reason.as_str()).collect();
     assert_eq!(reasons, ["something else has that name now", "files that are not ours are in it"]);
     assert_eq!(fs::read(&image).unwrap(), b"another's");

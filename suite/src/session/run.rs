@@ -65,7 +65,9 @@ pub fn run(
     if story.troubles.is_empty() {
         story.rounds(rig.as_ref());
     }
-    let left_behind = rig.map(Rig::tear_down).unwrap_or_default();
+    drop(rig);
+    // Asked of the journal and not of the rig: what a build that failed left behind is there too.
+    let left_behind = undo.now();
     story.finish();
     Ok(Finished {
         record: story.record,
@@ -263,4 +265,58 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
 /// The moment at which a run starts, in UTC.
 pub(super) fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::diag::Source;
+    use crate::plan;
+    use crate::record::{ExitCode, Selection};
+
+    fn request(work_dir: PathBuf) -> Request {
+        let text = "name = 'one'\ndisks.single = { size = '1MiB' }\n\
+                    setups.single = { disks = ['single'] }\n\
+                    [workloads.read]\nrw = 'randread'\ncache = 'buffered'\nruntime = '10ms'\n\
+                    [[expect]]\ncase = '*'\nthat = 'errors = 0'\n";
+        let source = Source { name: "one.toml".to_owned(), text: text.to_owned() };
+        let checked = plan::parse(&source).and_then(|raw| plan::check(&raw, None));
+        Request {
+            plan: checked.expect("a sound plan"),
+            plan_path: source.name,
+            plan_text: source.text,
+            selection: Selection::default(),
+            bindings: Vec::new(),
+            simulate: None,
+            baseline: None,
+            baseline_path: None,
+            work_dir,
+            record_path: None,
+            require_all: false,
+        }
+    }
+
+    #[test]
+    fn what_a_stopped_build_left_behind_is_told() {
+        let work = tempfile::tempdir_in("/var/tmp").unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let undo = Undo::new();
+        let finished = run(&request(work.path().to_owned()), &stop, &undo, &mut |event| {
+            if matches!(event, Event::Filling { .. }) && !stop.swap(true, Ordering::SeqCst) {
+                let folder = fs::read_dir(work.path()).unwrap().next().unwrap().unwrap().path();
+                fs::remove_file(folder.join("single.img")).unwrap();
+                fs::write(folder.join("single.img"), "another's").unwrap();
+            }
+        });
+        let finished = finished.unwrap();
+        assert_eq!(finished.record.conclusion.exit_code, ExitCode::Interrupted.code());
+        let [image, folder] = finished.left_behind.as_slice() else {
+            panic!("{:?}", finished.left_behind)
+        };
+        assert!(image.ends_with("something else has that name now"), "{image}");
+        assert!(folder.ends_with("files that are not ours are in it"), "{folder}");
+    }
 }
