@@ -36,6 +36,11 @@ impl Court<'_> {
             same_backend(case, other_case, &name)?;
         }
         let metric = assertion.condition.metric;
+        // Of the case itself this was looked at before: what is missing is an error on either
+        // side, in a round that has no partner too.
+        if let Some(gap) = Figures::of(metric, other_case, |_| true).gap() {
+            return Err(Stop::error(format!("{name}: {gap}")));
+        }
         let mine = Figures::of(metric, case, |round| measured_in(other_case, round));
         let theirs = Figures::of(metric, other_case, |round| measured_in(case, round));
         let whole = mine.whole.clone();

@@ -203,7 +203,7 @@ fn a_case_with_failed_ios_can_not_pass() {
     assert_eq!(iops.outcome, Error);
     assert_eq!(
         reason(&iops),
-        "3 reads failed with EIO (Input/output error), the first on disk lrs at byte 8192"
+        "3 reads failed with EIO (input/output error), the first on disk lrs at byte 8192"
     );
     assert_eq!(iops.evidence.measured, Some(1000.0), "what was measured is shown all the same");
     let missed = verdict(IOPS, at_least(9e9), vec![round.clone()]);
@@ -316,6 +316,14 @@ fn rounds_without_a_partner_are_left_out_of_a_comparison() {
     assert_eq!(verdict.outcome, Pass);
     assert_eq!(verdict.evidence.measured, Some(200.0));
     assert_eq!(verdict.evidence.rounds.len(), 3, "every round is shown");
+}
+
+#[test]
+fn a_round_without_data_counts_against_a_reference_with_or_without_a_partner() {
+    let lrs = vec![steady(1000), steady(0)];
+    let verdict = compared(IOPS, times(Comparison::LessOrEqual, 2.0, 0), vec![steady(1000)], lrs);
+    assert_eq!(verdict.outcome, Error);
+    assert_eq!(reason(&verdict), "lrs/read: no I/O completed in round 2");
 }
 
 #[test]
