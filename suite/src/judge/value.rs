@@ -101,19 +101,7 @@ pub(super) fn trouble(case: &CaseRecord) -> Option<String> {
     if case.rounds.is_empty() {
         return Some("it was not measured".to_owned());
     }
-    let mut troubles = Vec::new();
-    for round in &case.rounds {
-        let why = match (&round.error, &round.measurement) {
-            (Some(error), _) => error.as_str(),
-            (None, None) => "no reason was recorded",
-            (None, Some(_)) => continue,
-        };
-        troubles.push(format!("round {} could not be measured: {why}", round.round));
-    }
-    if let Some(merged) = case.merged() {
-        let faults = merged.faults.iter().filter(|fault| fault.count > 0);
-        troubles.extend(faults.map(crate::measure::IoFault::describe));
-    }
+    let troubles = case.troubles();
     (!troubles.is_empty()).then(|| troubles.join("; "))
 }
 

@@ -1,50 +1,66 @@
-//! Failed I/Os in words: the name of an error number and what it means.
+//! Failed I/Os: put together, and put into words.
 
 use super::{IoFault, IoKind};
 
-/// The error numbers that storage answers with, by the names of `errno(3)` on Linux.
-const NAMES: [(i32, &str); 30] = [
-    (1, "EPERM"),
-    (2, "ENOENT"),
-    (4, "EINTR"),
-    (5, "EIO"),
-    (6, "ENXIO"),
-    (9, "EBADF"),
-    (11, "EAGAIN"),
-    (12, "ENOMEM"),
-    (13, "EACCES"),
-    (14, "EFAULT"),
-    (16, "EBUSY"),
-    (19, "ENODEV"),
-    (22, "EINVAL"),
-    (27, "EFBIG"),
-    (28, "ENOSPC"),
-    (29, "ESPIPE"),
-    (30, "EROFS"),
-    (52, "EBADE"),
-    (61, "ENODATA"),
-    (62, "ETIME"),
-    (67, "ENOLINK"),
-    (74, "EBADMSG"),
-    (75, "EOVERFLOW"),
-    (84, "EILSEQ"),
-    (95, "EOPNOTSUPP"),
-    (110, "ETIMEDOUT"),
-    (117, "EUCLEAN"),
-    (121, "EREMOTEIO"),
-    (122, "EDQUOT"),
-    (125, "ECANCELED"),
+/// The error numbers that storage answers with: their names in `errno(3)` on Linux, and their
+/// meaning in our own words. Those of the C library differ from one to the next, and a record is
+/// to read the same everywhere.
+const KNOWN: [(i32, &str, &str); 30] = [
+    (1, "EPERM", "not permitted"),
+    (2, "ENOENT", "no such file"),
+    (4, "EINTR", "interrupted"),
+    (5, "EIO", "input/output error"),
+    (6, "ENXIO", "no such device or address"),
+    (9, "EBADF", "bad file descriptor"),
+    (11, "EAGAIN", "try again"),
+    (12, "ENOMEM", "out of memory"),
+    (13, "EACCES", "permission denied"),
+    (14, "EFAULT", "bad address"),
+    (16, "EBUSY", "device busy"),
+    (19, "ENODEV", "no such device"),
+    (22, "EINVAL", "invalid argument"),
+    (27, "EFBIG", "file too large"),
+    (28, "ENOSPC", "no space left"),
+    (29, "ESPIPE", "no place to seek to"),
+    (30, "EROFS", "read-only file system"),
+    (52, "EBADE", "reservation conflict"),
+    (61, "ENODATA", "no data: a bad sector"),
+    (62, "ETIME", "timed out in the device"),
+    (67, "ENOLINK", "the link to the device is gone"),
+    (74, "EBADMSG", "failed checksum"),
+    (75, "EOVERFLOW", "value too large"),
+    (84, "EILSEQ", "failed integrity check"),
+    (95, "EOPNOTSUPP", "not supported"),
+    (110, "ETIMEDOUT", "timed out"),
+    (117, "EUCLEAN", "damaged file system"),
+    (121, "EREMOTEIO", "the target failed"),
+    (122, "EDQUOT", "over the quota"),
+    (125, "ECANCELED", "cancelled"),
 ];
 
-/// The name of an error number: `EIO` of 5, `errno 4711` of one without a name.
-#[must_use]
-pub fn errno_name(errno: i32) -> String {
-    let known = NAMES.iter().find(|(number, _)| *number == errno);
-    known.map_or_else(|| format!("errno {errno}"), |(_, name)| (*name).to_owned())
+/// `EIO (input/output error)`, or `error number 4711` of one that storage doesn't answer with.
+fn errno_words(errno: i32) -> String {
+    match KNOWN.iter().find(|(number, ..)| *number == errno) {
+        Some((_, name, words)) => format!("{name} ({words})"),
+        None => format!("error number {errno}"),
+    }
+}
+
+/// Faults with those of one kind and error together, in the order in which they were seen first.
+pub(crate) fn merged<'f>(faults: impl IntoIterator<Item = &'f IoFault>) -> Vec<IoFault> {
+    let mut all: Vec<IoFault> = Vec::new();
+    for fault in faults {
+        let same = |known: &&mut IoFault| known.kind == fault.kind && known.errno == fault.errno;
+        match all.iter_mut().find(same) {
+            Some(known) => known.count += fault.count,
+            None => all.push(fault.clone()),
+        }
+    }
+    all
 }
 
 impl IoFault {
-    /// What happened, as half a sentence: `3 reads failed with EIO (Input/output error), the
+    /// What happened, as half a sentence: `3 reads failed with EIO (input/output error), the
     /// first on disk lrs at byte 4096`.
     #[must_use]
     pub fn describe(&self) -> String {
@@ -57,7 +73,7 @@ impl IoFault {
         let Self { errno, count, disk, first_offset, .. } = self;
         let how = match errno {
             0 => "ended without data and without an error".to_owned(),
-            _ => format!("failed with {} ({})", errno_name(*errno), meaning(*errno)),
+            _ => format!("failed with {}", errno_words(*errno)),
         };
         let which = if *count == 1 { "" } else { "the first " };
         let place = match self.kind {
@@ -66,12 +82,6 @@ impl IoFault {
         };
         format!("{count} {noun} {how}, {place}")
     }
-}
-
-/// The C library's words for an error number, without the number that `std` puts behind them.
-fn meaning(errno: i32) -> String {
-    let text = std::io::Error::from_raw_os_error(errno).to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -86,15 +96,15 @@ mod tests {
     fn a_fault_names_its_error_count_disk_and_place() {
         assert_eq!(
             fault(IoKind::Read, 5, 3).describe(),
-            "3 reads failed with EIO (Input/output error), the first on disk lrs at byte 4096"
+            "3 reads failed with EIO (input/output error), the first on disk lrs at byte 4096"
         );
         assert_eq!(
             fault(IoKind::Write, 28, 1).describe(),
-            "1 write failed with ENOSPC (No space left on device), on disk lrs at byte 4096"
+            "1 write failed with ENOSPC (no space left), on disk lrs at byte 4096"
         );
         assert_eq!(
             fault(IoKind::Sync, 5, 2).describe(),
-            "2 syncs failed with EIO (Input/output error), the first on disk lrs"
+            "2 syncs failed with EIO (input/output error), the first on disk lrs"
         );
     }
 
@@ -109,11 +119,11 @@ mod tests {
 
     #[test]
     fn the_names_are_those_of_the_kernel() {
-        for (number, name) in NAMES {
+        for (number, name, _) in KNOWN {
             assert_eq!(format!("{:?}", nix::errno::Errno::from_raw(number)), name);
         }
-        assert_eq!(errno_name(4711), "errno 4711");
-        assert_eq!(errno_name(-5), "errno -5");
-        assert!(NAMES.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert_eq!(errno_words(4711), "error number 4711");
+        assert_eq!(errno_words(-5), "error number -5");
+        assert!(KNOWN.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
 }

@@ -11,7 +11,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use fault::errno_name;
+pub(crate) use fault::merged as merged_faults;
 pub use histogram::{Histogram, Recorder};
 pub use series::Series;
 
@@ -252,13 +252,7 @@ impl Measurement {
             figures.bytes += more.bytes;
             figures.latency_ns.merge(&more.latency_ns);
         }
-        for fault in &other.faults {
-            let same = |mine: &&mut IoFault| mine.kind == fault.kind && mine.errno == fault.errno;
-            match self.faults.iter_mut().find(same) {
-                Some(mine) => mine.count += fault.count,
-                None => self.faults.push(fault.clone()),
-            }
-        }
+        self.faults = merged_faults(self.faults.iter().chain(&other.faults));
         self.short_transfers += other.short_transfers;
         self.clock_anomalies += other.clock_anomalies;
         add_shares(&mut self.workers, &other.workers);

@@ -30,7 +30,7 @@ use thiserror::Error;
 pub use exit::ExitCode;
 pub use file::write_file;
 
-use crate::measure::Measurement;
+use crate::measure::{IoFault, Measurement, merged_faults};
 use crate::units::Unit;
 
 /// Version of the form of the document.
@@ -172,6 +172,24 @@ impl CaseRecord {
     #[must_use]
     pub fn measured(&self) -> Vec<&Measurement> {
         self.rounds.iter().filter_map(|round| round.measurement.as_ref()).collect()
+    }
+
+    /// Why its figures can't be trusted, a sentence without a full stop each: rounds that could
+    /// not be measured, then failed I/Os. Empty of a sound case, and of one without any round.
+    #[must_use]
+    pub fn troubles(&self) -> Vec<String> {
+        let unmeasured = self.rounds.iter().filter_map(|round| {
+            let why = match (&round.error, &round.measurement) {
+                (Some(error), _) => error.as_str(),
+                (None, None) => "no reason was recorded",
+                (None, Some(_)) => return None,
+            };
+            Some(format!("round {} could not be measured: {why}", round.round))
+        });
+        let measured = self.measured();
+        let faults = merged_faults(measured.iter().flat_map(|round| &round.faults));
+        let failed = faults.iter().filter(|fault| fault.count > 0).map(IoFault::describe);
+        unmeasured.chain(failed).collect()
     }
 
     /// All measured rounds as one; `None` without any.

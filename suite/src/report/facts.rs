@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::text::{counted, shell_word};
-use crate::measure::{IoFault, IoKind, Measurement};
+use crate::measure::{IoKind, Measurement};
 use crate::record::{CaseRecord, Evidence, Outcome, Record, Verdict};
 use crate::units::{Percentile, Unit, human};
 
@@ -13,7 +13,7 @@ use crate::units::{Percentile, Unit, human};
 pub(super) enum Mark {
     Pass,
     Skipped,
-    /// A condition with `level = "warn"` that doesn't hold.
+    /// A condition with `level = "warn"` that doesn't hold or can't be told.
     Warning,
     Inconclusive,
     Error,
@@ -25,7 +25,7 @@ impl Mark {
         match verdict.outcome {
             Outcome::Pass => Self::Pass,
             Outcome::Skipped => Self::Skipped,
-            Outcome::Fail if !verdict.gate => Self::Warning,
+            Outcome::Fail | Outcome::Inconclusive if !verdict.gate => Self::Warning,
             Outcome::Fail => Self::Fail,
             Outcome::Inconclusive => Self::Inconclusive,
             Outcome::Error => Self::Error,
@@ -101,6 +101,7 @@ pub(super) fn headline(record: &Record) -> Headline {
             let open = of_total(conclusion.inconclusive_count);
             (Mark::Inconclusive, "Inconclusive", format!("{open} can't be told"))
         }
+        6 => (Mark::Error, "Refused", "nothing was touched".to_owned()),
         code => (Mark::Error, "Not passed", format!("the run ended with exit code {code}")),
     };
     Headline { mark, word, rest }
@@ -328,82 +329,17 @@ pub(super) fn spread(evidence: &Evidence) -> Option<String> {
     })
 }
 
-/// What went wrong with a case, whether a condition was put on it or not.
+/// What went wrong with a case, whether a condition was put on it or not. What a reader should
+/// know besides is among its warnings.
 pub(super) fn troubles(record: &Record, case: &CaseRecord) -> Vec<String> {
-    let mut troubles = Vec::new();
-    for round in &case.rounds {
-        let why = match (&round.measurement, &round.error) {
-            (_, Some(error)) => error.clone(),
-            (None, None) => "no reason was noted".to_owned(),
-            (Some(_), None) => continue,
-        };
-        troubles.push(format!("Round {} could not be measured: {why}", round.round));
-    }
-    troubles.extend(faults(case).iter().map(fault));
-    let anomalies: u64 = case.measured().iter().map(|round| round.clock_anomalies).sum();
-    if anomalies > 0 {
-        let times = counted(anomalies as usize, "completion");
-        troubles.push(format!("{times} stamped earlier than their start: the clock went back"));
-    }
     let said = record.verdicts.iter().any(|verdict| {
         verdict.case == case.id && matches!(verdict.outcome, Outcome::Error | Outcome::Skipped)
     });
     if case.rounds.is_empty() && case.skipped.is_empty() && !said {
         let why = if record.interrupted { "the run was stopped before it" } else { "not measured" };
-        troubles.push(format!("No round was run: {why}"));
+        return vec![format!("no round was run: {why}")];
     }
-    troubles
-}
-
-/// The failed I/Os of all rounds, those of one kind and error together.
-fn faults(case: &CaseRecord) -> Vec<IoFault> {
-    let mut faults: Vec<IoFault> = Vec::new();
-    for fault in case.measured().iter().flat_map(|round| &round.faults) {
-        let same = |known: &&mut IoFault| known.kind == fault.kind && known.errno == fault.errno;
-        match faults.iter_mut().find(same) {
-            Some(known) => known.count += fault.count,
-            None => faults.push(fault.clone()),
-        }
-    }
-    faults
-}
-
-/// `3 reads failed with EIO (input/output error), the first at byte 4096 of disk a`.
-fn fault(fault: &IoFault) -> String {
-    let IoFault { kind, errno, count, disk, first_offset } = fault;
-    let what = counted(*count as usize, kind.word());
-    let how = match errno_words(*errno) {
-        Some((name, words)) => format!("failed with {name} ({words})"),
-        None if *errno == 0 => "ended without an error and without data".to_owned(),
-        None => format!("failed with error number {errno}"),
-    };
-    format!("{what} {how}, first at byte {first_offset} of disk {disk}")
-}
-
-/// The names of the errors that storage gives. Our own words, since the C library's depend on it.
-fn errno_words(errno: i32) -> Option<(&'static str, &'static str)> {
-    Some(match errno {
-        5 => ("EIO", "input/output error"),
-        6 => ("ENXIO", "no such device or address"),
-        9 => ("EBADF", "bad file descriptor"),
-        11 => ("EAGAIN", "try again"),
-        12 => ("ENOMEM", "out of memory"),
-        13 => ("EACCES", "permission denied"),
-        16 => ("EBUSY", "device busy"),
-        19 => ("ENODEV", "no such device"),
-        22 => ("EINVAL", "invalid argument"),
-        27 => ("EFBIG", "file too large"),
-        28 => ("ENOSPC", "no space left"),
-        30 => ("EROFS", "read-only file system"),
-        61 => ("ENODATA", "no data: a bad sector"),
-        84 => ("EILSEQ", "failed integrity check"),
-        95 => ("EOPNOTSUPP", "not supported"),
-        110 => ("ETIMEDOUT", "timed out"),
-        121 => ("EREMOTEIO", "the target failed"),
-        122 => ("EDQUOT", "over the quota"),
-        125 => ("ECANCELED", "cancelled"),
-        _ => return None,
-    })
+    case.troubles()
 }
 
 /// Above this many cases a command that names each would be of no use to anybody.

@@ -171,7 +171,7 @@ fn nothing_that_went_wrong_is_read_as_passed() {
     let (kind, _, body) = state_of(broken.expect("a test case for the broken case"));
     assert_eq!(kind, "not-measured");
     assert!(body.contains("3 reads failed with EIO"), "{body}");
-    assert!(body.contains("Round 3 could not be measured"), "{body}");
+    assert!(body.contains("round 3 could not be measured"), "{body}");
     // A warning on it doesn't hide it.
     let mut warned = scenes::mixed();
     warned.verdicts.retain(|verdict| verdict.outcome == Outcome::Error);
@@ -190,6 +190,36 @@ fn nothing_that_went_wrong_is_read_as_passed() {
     assert_eq!(counts_of(&text), [1, 0, 1, 0]);
     assert!(text.contains("Nothing judged: the plan has no expectation"), "{text}");
     assert!(html(&nothing).contains("Nothing judged"));
+}
+
+#[test]
+fn what_is_no_failure_to_the_verdicts_is_none_to_a_report() {
+    let passed = scenes::passed();
+    // Completions stamped before their start are a warning about the case, and no error of it.
+    let mut odd_clock = passed.clone();
+    let measured = odd_clock.cases[0].rounds[0].measurement.as_mut().unwrap();
+    measured.clock_anomalies = 2;
+    assert_eq!(counts_of(&junit(&odd_clock)), counts_of(&junit(&passed)));
+    assert!(!plain(&odd_clock).contains("ERROR"));
+    // What is only to be reported is a warning, whether it fails or can't be told.
+    let mut warned = passed;
+    warned.verdicts[0].gate = false;
+    for outcome in [Outcome::Fail, Outcome::Inconclusive] {
+        warned.verdicts[0].outcome = outcome;
+        let text = plain(&warned);
+        assert!(text.contains("WARNING") && !text.contains("INCONCLUSIVE"), "{text}");
+        assert!(!text.contains("rerun"), "{text}");
+    }
+}
+
+#[test]
+fn a_refusal_has_its_own_word() {
+    let mut refused = scenes::passed();
+    refused.verdicts.clear();
+    refused.conclusion.exit_code = 6;
+    for text in [plain(&refused), markdown(&refused), html(&refused)] {
+        assert!(text.contains("Refused") && text.contains("nothing was touched"), "{text}");
+    }
 }
 
 #[test]
