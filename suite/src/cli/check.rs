@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::cli::{load, out};
 use crate::plan;
 use crate::record::ExitCode;
+use crate::units::counted;
 
 /// Arguments of `check`.
 #[derive(Debug, clap::Args)]
@@ -65,9 +66,4 @@ fn as_json(args: &Args) -> ExitCode {
     }
     out::print(&format!("{:#}\n", serde_json::Value::from(all.clone())));
     if all.is_empty() { ExitCode::Passed } else { ExitCode::Invalid }
-}
-
-/// `1 case`, `2 cases`.
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::check::counted;
 use crate::cli::show::duration;
 use crate::cli::{load, out};
 use crate::plan::Plan;
 use crate::record::ExitCode;
+use crate::report::escaped;
 use crate::session;
+use crate::units::counted;
 
 /// Arguments of `list`.
 #[derive(Debug, clap::Args)]
@@ -58,7 +59,7 @@ fn as_text(path: &Path, plan: &Plan) -> String {
     let mut text = format!(
         "{}: {}{}, about {}, destroys nothing that exists\n",
         path.display(),
-        plan.description.as_ref().map_or(String::new(), |words| format!("{words}. ")),
+        plan.description.as_ref().map_or(String::new(), |words| format!("{}. ", escaped(words))),
         counted(plan.cases.len(), "case"),
         duration(session::expected_time(plan).0),
     );

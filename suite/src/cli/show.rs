@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::cli::check::counted;
 use crate::cli::run::{RunArgs, complain, request};
 use crate::cli::{load, out};
 use crate::plan::Plan;
@@ -10,7 +9,7 @@ use crate::record::ExitCode;
 use crate::report::escaped;
 use crate::rig::{RigError, Survey, SurveyedDisk};
 use crate::session::{self, CasePreview, Preview};
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, counted, human_bytes};
 
 /// Arguments of `show`.
 #[derive(Debug, clap::Args)]
@@ -159,7 +158,7 @@ fn storage(survey: &Survey) -> String {
         }
     }
     for space in &survey.space {
-        let free = space.free.map_or("an unknown amount".to_owned(), rounded);
+        let free = space.free.map_or("an unknown amount".to_owned(), human_bytes);
         let taken = format!("{} of {free} free", space.created);
         text += &row("space", &taken, &format!("in {}", space.path.display()));
     }
@@ -176,9 +175,9 @@ fn disk(disk: &SurveyedDisk, count: usize) -> String {
         (_, true) => format!("test file, {size}{each}, in {place}{filesystem}: create"),
         ("device", _) => {
             let id = disk.stable_id.as_ref().map_or(String::new(), |id| format!(", {id}"));
-            format!("device {place}, {}{id}: read only", rounded(size))
+            format!("device {place}, {}{id}: read only", human_bytes(size))
         }
-        (kind, _) => format!("{kind} {place}, {}{filesystem}: read only", rounded(size)),
+        (kind, _) => format!("{kind} {place}, {}{filesystem}: read only", human_bytes(size)),
     };
     match disk.align {
         Some(align) => format!("{what}, direct I/O in {}", Bytes(align.offset_bytes.into())),
@@ -213,11 +212,6 @@ fn shortened(names: &[String]) -> String {
         [first, .., last] if names.len() > 3 => format!("{first} to {last} ({})", names.len()),
         few => few.join(", "),
     }
-}
-
-/// A size to three digits: what is free is no exact matter.
-fn rounded(bytes: Bytes) -> String {
-    crate::units::human_bytes(bytes)
 }
 
 fn as_json(plan: &Plan, preview: &Preview) -> serde_json::Value {

@@ -3,6 +3,7 @@
 use super::value::trouble;
 use crate::plan::Inconclusive;
 use crate::record::{CaseRecord, Conclusion, ExitCode, Outcome, Verdict};
+use crate::units::counted;
 
 /// What the figures can't say about a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -115,13 +116,10 @@ impl Tally {
     }
 
     fn note(&self, exit: ExitCode) -> Option<String> {
-        let cases = |count: usize| match count {
-            1 => "1 case".to_owned(),
-            count => format!("{count} cases"),
-        };
-        let gates = |count: usize| match count {
-            1 => "1 inconclusive gate counts".to_owned(),
-            count => format!("{count} inconclusive gates count"),
+        let cases = |count| counted(count, "case");
+        let gates = |count: usize| {
+            let verb = if count == 1 { "counts" } else { "count" };
+            format!("{} {verb}", counted(count, "inconclusive gate"))
         };
         match exit {
             ExitCode::Interrupted => {

@@ -5,7 +5,7 @@
 
 use crate::measure::{IoKind, Measurement};
 use crate::record::CaseRecord;
-use crate::units::{Unit, human};
+use crate::units::{Bytes, human_bytes};
 
 /// Fewer I/Os than this in all rounds together say little.
 const FEW_IOS: u64 = 100;
@@ -168,16 +168,16 @@ fn not_at_the_device(merged: &Measurement) -> Option<String> {
             format!(
                 "the writes did not reach the device: it wrote {} of the {} asked for; a cache or \
                  a compressing file system answered; test on another file system or the raw device",
-                bytes(device.written_bytes),
-                bytes(written)
+                human_bytes(Bytes(device.written_bytes)),
+                human_bytes(Bytes(written))
             )
         });
     }
     Some(format!(
         "the reads did not reach the device: it read {} of the {} asked for; a cache answered; \
          test on a file system that does direct I/O, or with a region larger than the cache",
-        bytes(device.read_bytes),
-        bytes(read)
+        human_bytes(Bytes(device.read_bytes)),
+        human_bytes(Bytes(read))
     ))
 }
 
@@ -209,11 +209,6 @@ fn little(merged: &Measurement) -> Option<String> {
              raise `runtime`"
         )
     })
-}
-
-fn bytes(count: u64) -> String {
-    let text = human(count as f64, Unit::BytesPerSecond);
-    text.trim_end_matches("/s").to_owned()
 }
 
 fn size_and_word(share: f64, up: &'static str, down: &'static str) -> (f64, &'static str) {

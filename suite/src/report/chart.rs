@@ -5,10 +5,9 @@
 
 use std::fmt::Write as _;
 
-use super::facts::short;
 use super::text::escaped;
 use crate::measure::{Histogram, IoKind, Measurement};
-use crate::units::{Unit, human};
+use crate::units::{Unit, human, human_short};
 
 /// Points of one line over time; more are a finer line than the screen can show.
 const TIME_POINTS: usize = 120;
@@ -462,7 +461,7 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
 
 /// A tick's label, without the word that the caption has.
 fn label(value: f64, unit: Unit) -> String {
-    if value == 0.0 { "0".to_owned() } else { short(value, unit).replace(" IOPS", "") }
+    if value == 0.0 { "0".to_owned() } else { human_short(value, unit).replace(" IOPS", "") }
 }
 
 fn seconds(value: f64) -> String {

@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use super::chart::{self, LimitLine, LimitPoint};
-use super::facts::{self, Mark, figures, short, size, troubles};
+use super::facts::{self, Mark, figures, troubles};
 use super::html::{name, safe, typeset};
-use super::text::{counted, grouped};
+use super::text::grouped;
 use crate::measure::{IoKind, Measurement, Share};
 use crate::record::{CaseRecord, Record, Verdict};
-use crate::units::{Percentile, Unit, human};
+use crate::units::{Bytes, Percentile, Unit, counted, human, human_bytes, human_short};
 
 /// Shares that get a bar each.
 const SHARES: usize = 32;
@@ -108,7 +108,7 @@ pub(super) fn case_view(record: &Record, index: usize) -> CaseView {
 
 fn rounds_text(measured: &[&Measurement]) -> String {
     let seconds: f64 = measured.iter().map(|round| round.duration_ns.as_secs()).sum();
-    let each = short(seconds * 1e9 / measured.len() as f64, Unit::Nanoseconds);
+    let each = human_short(seconds * 1e9 / measured.len() as f64, Unit::Nanoseconds);
     match measured.len() {
         1 => format!("1 round of {each}"),
         count => format!("{count} rounds of {each}"),
@@ -163,7 +163,7 @@ fn limit_lines(own: &[&Verdict], unit: Unit, merged: &Measurement) -> Vec<LimitL
         let finite = verdict.evidence.limits.iter().filter(|limit| limit.is_finite());
         finite.map(move |&value| {
             let label =
-                format!("limit {} {}", typeset(sign), short(value, unit)).replace("  ", " ");
+                format!("limit {} {}", typeset(sign), human_short(value, unit)).replace("  ", " ");
             LimitLine { value, label }
         })
     });
@@ -176,7 +176,8 @@ fn limit_points(own: &[&Verdict]) -> Vec<LimitPoint> {
         let percentile = Percentile::parse(rank).ok()?;
         let value = *verdict.evidence.limits.first().filter(|limit| limit.is_finite())?;
         let sign = facts::sign(&verdict.condition);
-        let label = format!("{percentile} {} {}", typeset(sign), short(value, Unit::Nanoseconds));
+        let label =
+            format!("{percentile} {} {}", typeset(sign), human_short(value, Unit::Nanoseconds));
         let share = f64::from(percentile.0) / f64::from(Percentile::ONE);
         Some(LimitPoint { share, value, label })
     });
@@ -206,7 +207,8 @@ fn extra(merged: &Measurement) -> Vec<(&'static str, String)> {
         rows.push(("CPU time per I/O", format!("{user} in the program, {system} in the kernel")));
     }
     if let Some(device) = merged.device {
-        let (read, written) = (size(device.read_bytes), size(device.written_bytes));
+        let (read, written) =
+            (human_bytes(Bytes(device.read_bytes)), human_bytes(Bytes(device.written_bytes)));
         let busy = device.utilization_percent;
         let counted = format!("{read} read, {written} written, busy {busy:.0} % of the time");
         rows.push(("The device itself counted", counted));

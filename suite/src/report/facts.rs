@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::text::{counted, shell_word};
+use super::text::shell_word;
 use crate::measure::{IoKind, Measurement};
 use crate::record::{CaseRecord, Evidence, Outcome, Record, Verdict};
-use crate::units::{Percentile, Unit, human};
+use crate::units::{Percentile, Unit, counted, human, human_short};
 
 /// How a verdict or a whole run is shown. Ordered by how much it asks for the reader's eye.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -258,24 +258,13 @@ pub(super) fn measured_and_limit(verdict: &Verdict) -> (Option<String>, Option<S
         limits.iter().any(|&limit| value != limit && human(value, *unit) == human(limit, *unit))
     });
     let say = |value: f64| if blurred { exact(value, *unit) } else { human(value, *unit) };
-    let set = |value: f64| if blurred { exact(value, *unit) } else { short(value, *unit) };
+    let set = |value: f64| if blurred { exact(value, *unit) } else { human_short(value, *unit) };
     let limit = match limits[..] {
         [limit] => Some(format!("{} {}", sign(&verdict.condition), set(limit)).trim().to_owned()),
         [low, high] => Some(format!("{} to {}", set(low), set(high))),
         _ => None,
     };
     (measured.map(say), limit)
-}
-
-/// A figure that somebody set, without digits that say nothing: `4 ms`, `1.5 GiB/s`.
-pub(super) fn short(value: f64, unit: Unit) -> String {
-    let text = human(value, unit);
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, rest) = text.split_at(end);
-    if number.contains('.') {
-        return format!("{}{rest}", number.trim_end_matches('0').trim_end_matches('.'));
-    }
-    text
 }
 
 /// Why a verdict came out as it did, where that is not plain: every reason of a skip.
@@ -402,9 +391,4 @@ fn command(record: &Record, cases: &[String], skip: &[String]) -> String {
         words.push("--simulate".to_owned());
     }
     words.join(" ")
-}
-
-/// A size as it is said, binary and in three digits: `2 GiB`.
-pub(super) fn size(bytes: u64) -> String {
-    short(bytes as f64, Unit::BytesPerSecond).trim_end_matches("/s").to_owned()
 }

@@ -10,10 +10,11 @@ use tera::{Context, Tera};
 use super::chart;
 use super::detail::{CaseView, FiguresView, case_view, figures_view, mark_of};
 use super::facts::{
-    self, Mark, compared, headline, measured_and_limit, notices, size, spread, verdicts_worst_first,
+    self, Mark, compared, headline, measured_and_limit, notices, spread, verdicts_worst_first,
 };
-use super::text::{clipped, counted, elapsed, escaped, escaped_lines};
+use super::text::{clipped, elapsed, escaped, escaped_lines};
 use crate::record::{Record, Verdict};
+use crate::units::{Bytes, counted, human_bytes};
 
 /// The largest page; what a browser on a phone opens without trouble.
 const LIMIT: usize = 20 << 20;
@@ -201,7 +202,7 @@ fn disk(disk: &crate::record::DiskRecord) -> DiskView {
         name: name(&disk.name),
         kind: safe(&disk.kind),
         path: disk.path.as_deref().map(name),
-        size: size(disk.size_bytes),
+        size: human_bytes(Bytes(disk.size_bytes)),
         filesystem: disk.filesystem.as_deref().map(safe),
         block_device: disk.block_device.as_deref().map(safe),
         alignment: format!("{offset} B, memory {memory} B"),
@@ -215,7 +216,7 @@ fn host(record: &Record) -> Vec<(&'static str, String)> {
         ("Kernel", safe(&host.kernel)),
         ("Processor", safe(&host.cpu_model)),
         ("Processors for the run", host.cpus.to_string()),
-        ("Memory", size(host.memory_bytes)),
+        ("Memory", human_bytes(Bytes(host.memory_bytes))),
     ]
 }
 

@@ -7,8 +7,9 @@ use anstyle::{AnsiColor, Effects};
 use super::facts::{
     self, Mark, compared, figures, headline, measured_and_limit, notices, spread, troubles,
 };
-use super::text::{clipped, columns, counted, elapsed, escaped, wrapped};
+use super::text::{clipped, columns, elapsed, escaped, wrapped};
 use crate::record::{CaseRecord, Record, Verdict};
+use crate::units::counted;
 
 /// How the text may look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

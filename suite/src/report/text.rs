@@ -148,11 +148,6 @@ pub(super) fn grouped(count: u64) -> String {
     out
 }
 
-/// `1 round`, `2 rounds`.
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,12 +6,9 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
 use super::error::RigError;
+use crate::diag::nearest;
 use crate::plan::{DiskSource, Plan};
 use crate::units::Bytes;
-
-/// How alike two names have to be before one is offered for the other; 1 is equal. At 0.8, one
-/// wrong letter in five is close and a different word is not.
-const CLOSE: f64 = 0.8;
 
 /// One `--disk`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,8 +103,8 @@ fn paths_of(binding: &Binding, plan: &Plan, members: &[usize]) -> Result<Vec<Pat
     if paths.len() != members.len() {
         return Err(RigError::WrongCount {
             name: name.clone(),
-            count: counted(members.len(), "member", "members"),
-            given: counted(paths.len(), "path is", "paths are"),
+            members: members.len(),
+            paths: paths.len(),
         });
     }
     for (index, path) in paths.iter().enumerate() {
@@ -139,17 +136,10 @@ fn planned_size(source: &DiskSource) -> Option<Bytes> {
     }
 }
 
-fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a &'a str>) -> RigError {
-    let mut known: Vec<(f64, &str)> =
-        known.map(|other| (strsim::jaro_winkler(name, other), *other)).collect();
-    known.sort_by(|left, right| right.0.total_cmp(&left.0));
+fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a &'a str> + Clone) -> RigError {
     RigError::UnknownDisk {
         name: name.to_owned(),
-        nearest: known.first().filter(|(alike, _)| *alike >= CLOSE).map(|(_, name)| (*name).into()),
-        known: known.into_iter().map(|(_, name)| name.to_owned()).collect(),
+        nearest: nearest(name, known.clone().copied()).map(str::to_owned),
+        known: known.map(|name| (*name).to_owned()).collect(),
     }
-}
-
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }

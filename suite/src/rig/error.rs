@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use thiserror::Error;
 
 use super::Identity;
-use crate::units::Bytes;
+use crate::units::{Bytes, counted};
 
 /// What a trouble means for the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub enum RigError {
     UnknownDisk {
         /// As given.
         name: String,
-        /// The plan's names, the nearest first.
+        /// The plan's names.
         known: Vec<String>,
         /// The one that was meant, if one is close.
         nearest: Option<String>,
@@ -57,14 +57,18 @@ pub enum RigError {
         name: String,
     },
     /// As many paths as the disk has no members.
-    #[error("the disk `{name}` has {count}, but {given} given")]
+    #[error(
+        "the disk `{name}` has {}, but {} given",
+        counted(*members, "member"),
+        if *paths == 1 { "1 path is".to_owned() } else { format!("{paths} paths are") }
+    )]
     WrongCount {
         /// The disk.
         name: String,
-        /// How many disks it stands for, as `8 members`.
-        count: String,
-        /// How many paths were given, as `2 paths are`.
-        given: String,
+        /// How many disks it stands for.
+        members: usize,
+        /// How many paths were given.
+        paths: usize,
     },
     /// One path for two members of a disk, or one device for two disks of a setup.
     #[error("{path} stands for both `{first}` and `{second}`", path = path.display())]

@@ -8,9 +8,13 @@
 //!
 //! This module does not know what a quantity is for.
 
+mod words;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+pub use words::{counted, human, human_bytes, human_short};
 
 /// Why a text is not a quantity, and what to write in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -327,53 +331,6 @@ pub fn decimal(text: &str) -> Option<f64> {
     (digits(whole) && digits(fraction)).then(|| text.parse().ok()).flatten()
 }
 
-/// A figure as a person would say it, three digits long: `84.0k`, `1.31 GiB/s`, `2.94 ms`.
-/// For the eye alone; nothing is ever compared through it.
-#[must_use]
-pub fn human(value: f64, unit: Unit) -> String {
-    const IOPS: [(&str, f64); 3] = [("M", 1e6), ("k", 1e3), ("", 1.0)];
-    const TIMES: [(&str, f64); 4] = [(" s", 1e9), (" ms", 1e6), (" us", 1e3), (" ns", 1.0)];
-    const BANDWIDTHS: [(&str, f64); 5] = [
-        (" TiB/s", (1_u64 << 40) as f64),
-        (" GiB/s", (1_u64 << 30) as f64),
-        (" MiB/s", (1_u64 << 20) as f64),
-        (" KiB/s", (1_u64 << 10) as f64),
-        (" B/s", 1.0),
-    ];
-    match unit {
-        Unit::Iops => scaled_human(value, &IOPS) + " IOPS",
-        Unit::BytesPerSecond => scaled_human(value, &BANDWIDTHS),
-        Unit::Nanoseconds => scaled_human(value, &TIMES),
-        Unit::Count if value.fract() == 0.0 => format!("{value:.0}"),
-        Unit::Count => three_digits(value),
-        Unit::Percent => three_digits(value) + " %",
-        Unit::Ratio => three_digits(value) + " x",
-    }
-}
-
-/// A size as a person would say it: `71.2 GiB`.
-#[must_use]
-pub fn human_bytes(bytes: Bytes) -> String {
-    human(bytes.0 as f64, Unit::BytesPerSecond).trim_end_matches("/s").to_owned()
-}
-
-fn scaled_human(value: f64, units: &[(&str, f64)]) -> String {
-    // 999.5 of a unit would round to 1000 of it: the next unit takes over there.
-    let fits = |(_, factor): &&(&str, f64)| value.abs() >= 0.9995 * factor;
-    let (name, factor) = units.iter().find(fits).or(units.last()).unwrap_or(&("", 1.0));
-    format!("{}{name}", three_digits(value / factor))
-}
-
-fn three_digits(value: f64) -> String {
-    match value.abs() {
-        _ if value == 0.0 => "0".to_owned(),
-        size if size >= 99.95 => format!("{value:.0}"),
-        size if size >= 9.995 => format!("{value:.1}"),
-        size if size >= 0.01 => format!("{value:.2}"),
-        _ => format!("{value:.2e}"),
-    }
-}
-
 /// Splits `4KiB` into its number and its unit.
 fn split<'t>(text: &'t str, what: &str, such_as: &str) -> Result<(&'t str, &'t str), UnitError> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -641,18 +598,6 @@ mod tests {
         assert_eq!(rank("0.0001", 10), 1);
         assert_eq!(rank("100", u64::MAX), u64::MAX);
         assert_eq!(rank("50", 0), 1);
-    }
-
-    #[test]
-    fn three_digits_for_the_eye() {
-        assert_eq!(human(83_960.0, Unit::Iops), "84.0k IOPS");
-        assert_eq!(human(999.6, Unit::Iops), "1.00k IOPS");
-        assert_eq!(human(1_406_602_117.0, Unit::BytesPerSecond), "1.31 GiB/s");
-        assert_eq!(human(2_940_000.0, Unit::Nanoseconds), "2.94 ms");
-        assert_eq!(human(0.0, Unit::Nanoseconds), "0 ns");
-        assert_eq!(human(3.0, Unit::Count), "3");
-        assert_eq!(human(12.345, Unit::Percent), "12.3 %");
-        assert_eq!(human(3.4, Unit::Ratio), "3.40 x");
     }
 
     proptest! {
