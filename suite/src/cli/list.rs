@@ -1,5 +1,6 @@
 //! `diskproof list`: plans, their cases, how long they take, and what they would destroy.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::cli::show::duration;
@@ -44,9 +45,10 @@ pub(super) fn run(args: &Args) -> ExitCode {
                 continue;
             }
         };
-        match args.json {
-            true => objects.push(as_json(&path, &plan)),
-            false => out::print(&as_text(&path, &plan)),
+        if args.json {
+            objects.push(as_json(&path, &plan));
+        } else {
+            out::print(&as_text(&path, &plan));
         }
     }
     if args.json {
@@ -65,8 +67,9 @@ fn as_text(path: &Path, plan: &Plan) -> String {
     );
     for (index, case) in plan.cases.iter().enumerate() {
         let conditions = plan.assertions.iter().filter(|one| one.case == index).count();
-        text += &format!(
-            "  {:<44} {}; {}\n",
+        let _ = writeln!(
+            text,
+            "  {:<44} {}; {}",
             case.id.to_string(),
             session::sentence(&case.workload),
             counted(conditions, "condition"),

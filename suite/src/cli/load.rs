@@ -76,11 +76,10 @@ pub(super) fn read(path: &Path) -> Result<Source, String> {
 }
 
 fn unknown_profile(name: &str, known: &[&str], plan: &str) -> String {
-    let mut text = format!("error: {plan} has no profile `{name}`");
-    match (diag::nearest(name, known.iter().copied()), known) {
-        (Some(near), _) => text += &format!("; did you mean `{near}`?"),
-        (None, []) => text += ": it has none at all",
-        (None, known) => text += &format!(": it has {}", known.join(", ")),
-    }
-    text
+    let more = match (diag::nearest(name, known.iter().copied()), known) {
+        (Some(near), _) => format!("; did you mean `{near}`?"),
+        (None, []) => ": it has none at all".to_owned(),
+        (None, known) => format!(": it has {}", known.join(", ")),
+    };
+    format!("error: {plan} has no profile `{name}`{more}")
 }

@@ -1,7 +1,7 @@
 //! The command line: clap's types, progress, exit codes. Speaks with the person, decides nothing.
 //!
 //! Standard output carries what was asked for, standard error all talk. Exit codes are those of
-//! [`ExitCode`](crate::record::ExitCode) and nothing else.
+//! [`ExitCode`] and nothing else.
 
 mod check;
 mod completions;

@@ -26,7 +26,8 @@ pub(super) fn set_color(color: Color) {
 pub(super) fn print(text: &str) {
     let mut stream = anstream::stdout().lock();
     if let Err(error) = stream.write_all(text.as_bytes()).and_then(|()| stream.flush()) {
-        // Whoever closed the pipe has read enough. Anything else is a loss that the exit code tells.
+        // Whoever closed the pipe has read enough. Anything else is a loss, and the exit code
+        // tells it.
         if error.kind() != io::ErrorKind::BrokenPipe {
             OUTPUT_LOST.store(true, Ordering::Relaxed);
         }

@@ -1,6 +1,7 @@
 //! Progress while a plan runs: bars on a terminal, lines elsewhere.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -47,10 +48,9 @@ enum Mode {
 fn mode(setting: Setting, terminal: bool, ci: bool) -> Mode {
     match setting {
         Setting::None => Mode::Silent,
-        Setting::Lines => Mode::Lines,
         Setting::Bar if terminal => Mode::Bar,
         Setting::Auto if terminal && !ci => Mode::Bar,
-        Setting::Bar | Setting::Auto => Mode::Lines,
+        Setting::Lines | Setting::Bar | Setting::Auto => Mode::Lines,
     }
 }
 
@@ -226,7 +226,8 @@ fn finished(case: &str, round: u32, outcome: &Result<&Measurement, &str>) -> Str
     for kind in [IoKind::Read, IoKind::Write] {
         let latency = &measurement.kinds[kind].latency_ns;
         if let Some(value) = p99.and_then(|p99| latency.quotable_percentile(p99)) {
-            line += &format!("  {} p99 {}", kind.word(), human(value as f64, Unit::Nanoseconds));
+            let p99 = human(value as f64, Unit::Nanoseconds);
+            let _ = write!(line, "  {} p99 {p99}", kind.word());
         }
     }
     match measurement.errors(None) {

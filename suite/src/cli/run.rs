@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use clap::builder::FalseyValueParser;
+
 use crate::cli::load::{self, Loaded};
 use crate::cli::progress::{Display, Setting};
 use crate::cli::{out, report, show, signals};
@@ -55,7 +57,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     /// Make a case that can't run here an error rather than a skip
-    #[arg(long, env = "DISKPROOF_REQUIRE_ALL", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "DISKPROOF_REQUIRE_ALL", value_parser = FalseyValueParser::new())]
     require_all: bool,
     /// How progress is shown, on standard error
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Setting::Auto)]
@@ -83,15 +85,28 @@ pub(super) fn run(args: &Args) -> ExitCode {
     if args.dry_run {
         return dry_run(&request);
     }
-    if let Err(message) = make_folder(&folder) {
-        out::error(&message);
-        return ExitCode::NotMeasured;
+    let made = match make_folder(&folder) {
+        Ok(made) => made,
+        Err(message) => {
+            out::error(&message);
+            return ExitCode::NotMeasured;
+        }
+    };
+    match measure(&request, &folder, &record_path, args.progress) {
+        Ok(code) => {
+            if args.out.is_none() {
+                point_latest_at(&folder);
+            }
+            code
+        }
+        Err(code) => {
+            // Nothing was begun, so nothing stays: folders that are not empty are not ours alone.
+            for folder in made {
+                let _ = std::fs::remove_dir(folder);
+            }
+            code
+        }
     }
-    let code = measure(&request, &folder, &record_path, args.progress);
-    if args.out.is_none() {
-        point_latest_at(&folder);
-    }
-    code
 }
 
 /// What is asked for, from the command line and the plan.
@@ -165,15 +180,21 @@ fn dry_run(request: &Request) -> ExitCode {
     }
 }
 
-fn measure(request: &Request, folder: &Path, record_path: &Path, progress: Setting) -> ExitCode {
+/// Runs what is asked for and writes its reports.
+///
+/// # Errors
+/// The exit code of a run that could not begin, with the reason said.
+fn measure(
+    request: &Request,
+    folder: &Path,
+    record_path: &Path,
+    progress: Setting,
+) -> Result<ExitCode, ExitCode> {
     let undo = Undo::new();
-    let stop = match signals::watch(undo.clone()) {
-        Ok(stop) => stop,
-        Err(error) => {
-            out::error(&format!("can't watch for signals: {error}"));
-            return ExitCode::NotMeasured;
-        }
-    };
+    let stop = signals::watch(undo.clone()).map_err(|error| {
+        out::error(&format!("can't watch for signals: {error}"));
+        ExitCode::NotMeasured
+    })?;
     let mut display = Display::new(progress);
     let ended = session::run(request, &stop, &undo, &mut |event| {
         if let Event::Previewed(preview) = event {
@@ -182,10 +203,7 @@ fn measure(request: &Request, folder: &Path, record_path: &Path, progress: Setti
         display.show(event);
     });
     display.finish();
-    let finished = match ended {
-        Ok(finished) => finished,
-        Err(error) => return complain(&error),
-    };
+    let finished = ended.map_err(|error| complain(&error))?;
     show::troubles(&finished.troubles);
     let mut lost = report::write(&finished.record, folder);
     if let Some(error) = &finished.save_error {
@@ -197,7 +215,7 @@ fn measure(request: &Request, folder: &Path, record_path: &Path, progress: Setti
         lost = true;
     }
     out::print(&report::terminal(&finished.record, folder, record_path));
-    exit_code(&finished.record, lost)
+    Ok(exit_code(&finished.record, lost))
 }
 
 /// The record's own exit code, unless something was lost on the way and it would say that all is
@@ -205,10 +223,7 @@ fn measure(request: &Request, folder: &Path, record_path: &Path, progress: Setti
 fn exit_code(record: &Record, lost: bool) -> ExitCode {
     let told = ExitCode::ALL.into_iter().find(|one| one.code() == record.conclusion.exit_code);
     let told = told.unwrap_or(ExitCode::NotMeasured);
-    match lost && told.rank() < ExitCode::NotMeasured.rank() {
-        true => ExitCode::NotMeasured,
-        false => told,
-    }
+    if lost && told.rank() < ExitCode::NotMeasured.rank() { ExitCode::NotMeasured } else { told }
 }
 
 /// `target/runs/PLAN/2026-12-01T03-07-51Z`: colons are a nuisance in paths.
@@ -218,16 +233,20 @@ fn default_folder(plan: &str) -> PathBuf {
 }
 
 /// Makes the folder for the reports and proves that a file can be made in it, before an hour of
-/// measuring is lost for want of one.
-fn make_folder(folder: &Path) -> Result<(), String> {
+/// measuring is lost for want of one. Returns what it made, the innermost first.
+fn make_folder(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let problem = |what: &str, error: std::io::Error| {
         format!(
-            "can't {what} {}: {error}\n  help: choose another folder for the reports with `--out DIR`",
+            "can't {what} {}: {error}\n  \
+             help: choose another folder for the reports with `--out DIR`",
             folder.display()
         )
     };
+    let new = folder.ancestors().take_while(|path| !path.exists());
+    let new = new.filter(|path| !path.as_os_str().is_empty()).map(Path::to_path_buf).collect();
     std::fs::create_dir_all(folder).map_err(|error| problem("make the folder", error))?;
-    tempfile_in(folder).map_err(|error| problem("write to the folder", error))
+    tempfile_in(folder).map_err(|error| problem("write to the folder", error))?;
+    Ok(new)
 }
 
 fn tempfile_in(folder: &Path) -> std::io::Result<()> {

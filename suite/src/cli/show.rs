@@ -1,5 +1,6 @@
 //! `diskproof show`: what would happen here, how long it takes, and what would be lost.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::cli::run::{RunArgs, complain, request};
@@ -40,9 +41,10 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Ok(preview) => preview,
         Err(error) => return complain(&error),
     };
-    match args.json {
-        true => out::print(&format!("{:#}\n", as_json(&request.plan, &preview))),
-        false => out::print(&text(&request.plan, &preview)),
+    if args.json {
+        out::print(&format!("{:#}\n", as_json(&request.plan, &preview)));
+    } else {
+        out::print(&text(&request.plan, &preview));
     }
     let code = troubles(&preview.troubles);
     if code == ExitCode::Passed && !args.json {
@@ -57,7 +59,7 @@ pub(super) fn troubles(troubles: &[RigError]) -> ExitCode {
     for trouble in troubles {
         let mut message = session::with_causes(trouble);
         if let Some(help) = trouble.help() {
-            message += &format!("\n  help: {help}");
+            let _ = write!(message, "\n  help: {help}");
         }
         out::error(&message);
         let code = super::run::exit_of(trouble);
@@ -121,12 +123,11 @@ pub(super) fn duration(time: Nanos) -> String {
 fn effort(plan: &Plan, preview: &Preview) -> String {
     let (least, most) = preview.expected;
     let rounds = plan.run.rounds;
-    let (count, time) = match rounds.min == rounds.max {
-        true => (counted(rounds.min as usize, "round"), duration(least)),
-        false => (
-            format!("{} to {} rounds", rounds.min, rounds.max),
-            format!("{} to {}", duration(least), duration(most)),
-        ),
+    let (count, time) = if rounds.min == rounds.max {
+        (counted(rounds.min as usize, "round"), duration(least))
+    } else {
+        let count = format!("{} to {} rounds", rounds.min, rounds.max);
+        (count, format!("{} to {}", duration(least), duration(most)))
     };
     let profile = plan.profile.as_ref().map_or(String::new(), |name| format!(", profile {name}"));
     let cases = counted(preview.cases.len(), "case");
@@ -195,10 +196,10 @@ fn same_but_for_the_number(a: &SurveyedDisk, b: &SurveyedDisk) -> bool {
 fn case(outlined: &CasePreview) -> String {
     let mut text = format!("  {}\n      {}\n", outlined.id, outlined.what);
     for condition in &outlined.conditions {
-        text += &format!("      expect {}\n", escaped(condition));
+        let _ = writeln!(text, "      expect {}", escaped(condition));
     }
     for reason in &outlined.skipped {
-        text += &format!("      skipped: {}\n", escaped(reason));
+        let _ = writeln!(text, "      skipped: {}", escaped(reason));
     }
     text
 }

@@ -43,7 +43,7 @@ pub use warnings::warnings;
 
 use examine::Court;
 
-use crate::plan::{Against, Plan, Test};
+use crate::plan::Plan;
 use crate::record::{CaseRecord, Outcome, Record, Verdict};
 
 /// A verdict on every condition whose case is among `cases`, in the plan's order. Cases are found
@@ -67,11 +67,7 @@ pub fn open_cases(plan: &Plan, cases: &[CaseRecord], baseline: Option<&Record>) 
             continue;
         }
         open.insert(assertion.case);
-        if let Test::Times(_, _, Against::Case(other, _))
-        | Test::Within(_, Against::Case(other, _)) = &assertion.condition.test
-        {
-            open.insert(*other);
-        }
+        open.extend(assertion.condition.test.other_case());
     }
     open.into_iter().collect()
 }

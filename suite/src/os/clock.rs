@@ -6,6 +6,7 @@ use nix::time::{ClockId, clock_gettime};
 /// the time-stamp counter, and never set back by an administrator.
 #[inline]
 #[must_use]
+#[expect(clippy::missing_panics_doc, reason = "every kernel has this clock")]
 pub fn monotonic_ns() -> u64 {
     // The call fails for an unknown clock alone, and the kernel has had this one since 2.6.
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC exists");

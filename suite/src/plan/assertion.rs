@@ -177,6 +177,18 @@ pub enum Test {
     Within(f64, Against),
 }
 
+impl Test {
+    /// The case that it compares with, as an index into [`Plan::cases`](super::Plan::cases).
+    #[must_use]
+    pub fn other_case(&self) -> Option<usize> {
+        match self {
+            Self::Times(_, _, Against::Case(other, _))
+            | Self::Within(_, Against::Case(other, _)) => Some(*other),
+            _ => None,
+        }
+    }
+}
+
 /// What a relative condition compares with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Against {

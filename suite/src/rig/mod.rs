@@ -1,7 +1,7 @@
 //! What a plan's disks become on this machine.
 //!
-//! [`survey`] looks and touches nothing; it names everything that stands in the way at once.
-//! [`build`] makes the files that stand for disks, writes them in full and proves that direct
+//! [`survey()`] looks and touches nothing; it names everything that stands in the way at once.
+//! [`build()`] makes the files that stand for disks, writes them in full and proves that direct
 //! I/O on them works. [`Rig::open`] gives what a workload runs on. Everything made is removed
 //! again, last first, when the [`Rig`] goes or [`Undo::now`] is called, and is known by what it is
 //! and not by its name.

@@ -25,7 +25,7 @@ pub use run::{Finished, run, with_causes};
 pub use words::sentence;
 
 use crate::model::DiskModel;
-use crate::plan::{self, Against, Plan, Test};
+use crate::plan::{self, Plan};
 use crate::record::{Record, Selection};
 use crate::rig::{Binding, RigError};
 
@@ -87,20 +87,19 @@ fn selected(plan: &Plan, selection: &Selection) -> Result<Vec<usize>, SessionErr
             && !matches(&selection.skip, *index)
     };
     let left: BTreeSet<_> = (0..plan.cases.len()).filter(wanted).collect();
-    match left.is_empty() {
-        true => Err(SessionError::NothingSelected(format!("all were skipped, of {}", names()))),
-        false => Ok(with_references(plan, left)),
+    if left.is_empty() {
+        return Err(SessionError::NothingSelected(format!("all were skipped, of {}", names())));
     }
+    Ok(with_references(plan, left))
 }
 
 /// Adds the cases that the given ones are compared with: a comparison needs both sides.
 fn with_references(plan: &Plan, mut cases: BTreeSet<usize>) -> Vec<usize> {
     for assertion in &plan.assertions {
-        if let Test::Times(_, _, Against::Case(other, _)) | Test::Within(_, Against::Case(other, _)) =
-            &assertion.condition.test
+        if let Some(other) = assertion.condition.test.other_case()
             && cases.contains(&assertion.case)
         {
-            cases.insert(*other);
+            cases.insert(other);
         }
     }
     cases.into_iter().collect()

@@ -38,10 +38,7 @@ impl Schedule {
 
     fn turn(&self, round: u32, cases: &[usize]) -> Vec<usize> {
         let backwards = self.options.order == Order::Balanced && round.is_multiple_of(2);
-        match backwards {
-            true => cases.iter().rev().copied().collect(),
-            false => cases.to_vec(),
-        }
+        if backwards { cases.iter().rev().copied().collect() } else { cases.to_vec() }
     }
 }
 

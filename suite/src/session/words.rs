@@ -6,6 +6,7 @@ use crate::plan::{
 use crate::units::{Bytes, Nanos};
 
 /// What a case does, in one line: `random 4KiB reads, depth 32, 10s`.
+#[must_use]
 pub fn sentence(workload: &Workload) -> String {
     let order = match (workload.rw.is_random(), workload.once) {
         (true, true) => "every block once:",

@@ -1,7 +1,7 @@
 //! The shape of a plan: which keys it has, what they hold, and where each of them stands.
 //!
 //! Every value is read on its own, with its own limits; what it means beside the others is
-//! [`check`](super::check)'s to say. A table is read to its end whatever is wrong in it, so that
+//! [`check`](super::check())'s to say. A table is read to its end whatever is wrong in it, so that
 //! all errors come at once, and what was wrong leaves a [`Slot::Broken`] behind, so that nothing
 //! is said twice about it. Nothing here knows what a plan is for.
 
