@@ -1,9 +1,9 @@
 //! What the author wrote, made certain: from a plan's text to a [`Plan`] that can be run.
 //!
-//! Two steps. [`parse`] looks at shape only and keeps the place of every value; [`check()`] resolves
-//! names, applies a profile, expands sweeps and asks whether it all makes sense. Each returns
-//! every error of the plan at once. Neither does any I/O or knows the host: the same text gives
-//! the same plan everywhere.
+//! Two steps. [`parse`] looks at shape only and keeps the place of every value; [`check()`]
+//! resolves names, applies a profile, expands sweeps and asks whether it all makes sense. Each
+//! returns every error of the plan at once. Neither does any I/O or knows the host: the same text
+//! gives the same plan everywhere.
 
 mod assertion;
 mod check;

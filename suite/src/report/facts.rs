@@ -247,16 +247,22 @@ pub(super) fn exact(value: f64, unit: Unit) -> String {
     format!("{number}{unit}")
 }
 
+/// Whether rounding makes a measured value and its limit look equal that are not.
+pub(super) fn blurred(verdict: &Verdict) -> bool {
+    let Evidence { measured, limits, unit, .. } = &verdict.evidence;
+    #[expect(clippy::float_cmp, reason = "the question is whether they differ at all")]
+    measured.is_some_and(|value| {
+        limits.iter().any(|&limit| value != limit && human(value, *unit) == human(limit, *unit))
+    })
+}
+
 /// What was measured and what it had to be. Rounded for the eye, unless that would make two
 /// different values look equal: then both are exact.
 pub(super) fn measured_and_limit(verdict: &Verdict) -> (Option<String>, Option<String>) {
     let Evidence { measured, limits, unit, .. } = &verdict.evidence;
     let measured = measured.filter(|value| value.is_finite());
     let limits: Vec<f64> = limits.iter().copied().filter(|limit| limit.is_finite()).collect();
-    #[expect(clippy::float_cmp, reason = "the question is whether they differ at all")]
-    let blurred = measured.is_some_and(|value| {
-        limits.iter().any(|&limit| value != limit && human(value, *unit) == human(limit, *unit))
-    });
+    let blurred = blurred(verdict);
     let say = |value: f64| if blurred { exact(value, *unit) } else { human(value, *unit) };
     let set = |value: f64| if blurred { exact(value, *unit) } else { human_short(value, *unit) };
     let limit = match limits[..] {
@@ -286,14 +292,14 @@ pub(super) fn sign(condition: &str) -> &str {
     found.min_by_key(|(at, sign)| (*at, std::cmp::Reverse(sign.len()))).map_or("", |found| found.1)
 }
 
-/// `2.47 x lrs/sync-write (1.30 ms)`: what a relative condition was held against.
+/// `2.47 x lrs/sync-write (1.30 ms)`: what a relative condition was held against; `None` where that
+/// has no value, which the verdict's reason explains.
 pub(super) fn compared(evidence: &Evidence) -> Option<String> {
     let reference = evidence.reference.as_ref()?;
-    let value = figure(evidence.reference_value, evidence.unit);
-    let value = value.map_or_else(String::new, |value| format!(" ({value})"));
+    let value = figure(evidence.reference_value, evidence.unit)?;
     Some(match figure(evidence.ratio, Unit::Ratio) {
-        Some(ratio) => format!("{ratio} {reference}{value}"),
-        None => format!("{reference}{value}"),
+        Some(ratio) => format!("{ratio} {reference} ({value})"),
+        None => format!("{reference} ({value})"),
     })
 }
 
@@ -329,6 +335,18 @@ pub(super) fn troubles(record: &Record, case: &CaseRecord) -> Vec<String> {
         return vec![format!("no round was run: {why}")];
     }
     case.troubles()
+}
+
+/// The troubles of a case that no verdict on it has as its reason, for a report that shows both.
+pub(super) fn untold_troubles(record: &Record, case: &CaseRecord) -> Vec<String> {
+    let mut troubles = troubles(record, case);
+    if troubles.is_empty() {
+        return troubles; // of nearly every case; the search below looks at all verdicts
+    }
+    let own = record.verdicts.iter().filter(|verdict| verdict.case == case.id);
+    let said: Vec<_> = own.filter_map(|own| own.evidence.reason.as_deref()).collect();
+    troubles.retain(|trouble| !said.iter().any(|said| said.contains(trouble.as_str())));
+    troubles
 }
 
 /// Above this many cases a command that names each would be of no use to anybody.

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::facts::{
-    self, Mark, compared, figures, headline, measured_and_limit, notices, spread, troubles,
+    self, Mark, compared, figures, headline, measured_and_limit, notices, spread, untold_troubles,
     verdicts_worst_first,
 };
 use super::text::{clipped, elapsed, escaped};
@@ -52,7 +52,7 @@ fn details(out: &mut String, record: &Record) {
         .into_iter()
         .filter(|verdict| !matches!(Mark::of(verdict), Mark::Pass | Mark::Skipped))
         .collect();
-    let troubled = record.cases.iter().map(|case| (case, troubles(record, case)));
+    let troubled = record.cases.iter().map(|case| (case, untold_troubles(record, case)));
     let troubled: Vec<_> = troubled.filter(|(_, troubles)| !troubles.is_empty()).collect();
     if remarkable.is_empty() && troubled.is_empty() {
         return;

@@ -1,15 +1,16 @@
 //! The summary after a run: figures, then verdicts with the worst last, then what to do next.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Effects};
 
 use super::facts::{
-    self, Mark, compared, figures, headline, measured_and_limit, notices, spread, troubles,
+    self, Mark, compared, figures, headline, measured_and_limit, notices, spread, untold_troubles,
 };
 use super::text::{clipped, columns, elapsed, escaped, wrapped};
-use crate::record::{CaseRecord, Record, Verdict};
-use crate::units::counted;
+use crate::record::{CaseRecord, Outcome, Record, Verdict};
+use crate::units::{Unit, counted};
 
 /// How the text may look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct ReportPaths(pub Vec<(String, String)>);
 const CASES: usize = 120;
 /// Verdicts of one kind that are printed.
 const VERDICTS: usize = 200;
+/// Troubles of one case that are printed.
+const TROUBLES: usize = 9;
 /// Longest text of an author that is printed whole.
 const TEXT: usize = 600;
 /// Column at which text starts behind the status word.
@@ -122,7 +125,7 @@ impl Page {
         }
     }
 
-    /// Every verdict, in the order of the plan within its kind; the kinds that matter most last.
+    /// Every verdict by its kind, the kinds that matter most last.
     fn verdicts(&mut self, record: &Record) {
         for mark in
             [Mark::Pass, Mark::Skipped, Mark::Warning, Mark::Inconclusive, Mark::Error, Mark::Fail]
@@ -137,82 +140,94 @@ impl Page {
         }
     }
 
+    /// The verdicts of one kind: each case once, with its conditions under it.
     fn group(&mut self, record: &Record, mark: Mark, group: &[&Verdict]) {
-        let mut case = None;
-        for verdict in group.iter().take(VERDICTS) {
-            if mark == Mark::Pass {
-                self.passed(verdict, case != Some(&verdict.case));
-            } else {
-                self.remarkable(verdict, mark, record);
+        let shown = group.len().min(VERDICTS);
+        for (case, verdicts) in by_case(&group[..shown]) {
+            self.status(mark, &safe(case));
+            for (index, verdict) in verdicts.iter().enumerate() {
+                self.condition(verdict, mark);
+                if mark == Mark::Pass {
+                    continue;
+                }
+                // A reason that several conditions share stands once, under the last of them.
+                let reason = facts::reason(record, verdict);
+                let next = verdicts.get(index + 1).map(|next| facts::reason(record, next));
+                let last = next.is_none_or(|next| next != reason);
+                self.ground(record, verdict, reason.filter(|_| last));
             }
-            case = Some(&verdict.case);
         }
-        if let Some(more) = group.len().checked_sub(VERDICTS).filter(|more| *more > 0) {
-            self.status(mark, &format!("... and {more} more; the page has them"));
+        if group.len() > shown {
+            self.status(mark, &format!("... and {} more; the page has them", group.len() - shown));
         }
     }
 
     fn warnings(&mut self, record: &Record) {
-        let all = record.cases.iter().flat_map(|case| case.warnings.iter().map(move |w| (case, w)));
-        for (case, warning) in all.take(VERDICTS) {
+        let warned = record.cases.iter().filter(|case| !case.warnings.is_empty());
+        for case in warned.take(VERDICTS) {
             self.status(Mark::Warning, &safe(&case.id));
-            self.paragraph(INDENT, &safe(warning));
-        }
-    }
-
-    /// The case once, then a line for each of its conditions: as written, and what was measured.
-    fn passed(&mut self, verdict: &Verdict, first_of_case: bool) {
-        if first_of_case {
-            self.status(Mark::Pass, &safe(&verdict.case));
-        }
-        let (measured, _) = measured_and_limit(verdict);
-        let condition = safe(&verdict.condition);
-        let ratio = compared(&verdict.evidence).map(|text| safe(&text));
-        let measured = measured.unwrap_or("-".to_owned());
-        self.pair(&condition, &measured);
-        if let Some(ratio) = ratio {
-            self.paragraph(INDENT + 2, &ratio);
-        }
-    }
-
-    /// A verdict that a reader has to look at, with its whole ground.
-    fn remarkable(&mut self, verdict: &Verdict, mark: Mark, record: &Record) {
-        self.status(mark, &safe(&verdict.case));
-        let (measured, limit) = measured_and_limit(verdict);
-        self.pair(&safe(&verdict.condition), &measured.unwrap_or("-".to_owned()));
-        if mark != Mark::Skipped {
-            let limit = limit.map(|limit| format!("limit {limit}"));
-            let facts: Vec<_> = limit.into_iter().chain(spread(&verdict.evidence)).collect();
-            self.paragraph(INDENT, &facts.join("; "));
-            if let Some(compared) = compared(&verdict.evidence) {
-                self.paragraph(INDENT, &safe(&compared));
+            for warning in &case.warnings {
+                self.paragraph(INDENT, &safe(warning));
             }
         }
-        if let Some(reason) = facts::reason(record, verdict) {
-            self.paragraph(INDENT, &safe(&reason));
+    }
+
+    /// A condition as written, and what was measured. One that holds needs no more than that.
+    fn condition(&mut self, verdict: &Verdict, mark: Mark) {
+        let (measured, _) = measured_and_limit(verdict);
+        let mut right = measured.unwrap_or("-".to_owned());
+        if mark == Mark::Pass
+            && let Some(ratio) = facts::figure(verdict.evidence.ratio, Unit::Ratio)
+        {
+            let _ = write!(right, ", {ratio}");
+        }
+        self.pair(&safe(&verdict.condition), &right);
+    }
+
+    /// What a verdict stands on, for a reader who has to look at it.
+    fn ground(&mut self, record: &Record, verdict: &Verdict, reason: Option<String>) {
+        const UNDER: usize = INDENT + 2;
+        if verdict.outcome != Outcome::Skipped {
+            // A limit that the author wrote stands in the condition; one that was worked out
+            // doesn't, nor one in the digits that tell it from what was measured.
+            let (_, limit) = measured_and_limit(verdict);
+            let is_news = verdict.evidence.reference.is_some() || facts::blurred(verdict);
+            let limit = limit.filter(|_| is_news);
+            let limit = limit.map(|limit| format!("limit {limit}"));
+            let compared = compared(&verdict.evidence).map(|compared| safe(&compared));
+            let facts = limit.into_iter().chain(compared).chain(spread(&verdict.evidence));
+            self.paragraph(UNDER, &facts.collect::<Vec<_>>().join("; "));
+        }
+        if let Some(reason) = reason {
+            self.paragraph(UNDER, &safe(&reason));
+        }
+        if verdict.outcome == Outcome::Skipped {
+            return;
         }
         if let Some(why) = &verdict.why {
-            self.paragraph(INDENT, &format!("expected because {}", safe(why)));
+            self.paragraph(UNDER, &format!("expected because {}", safe(why)));
         }
         let place = format!("{}:{}", safe(&record.plan.path), verdict.line);
-        for line in wrapped(&place, self.width - INDENT) {
+        for line in wrapped(&place, self.width - UNDER) {
             let line = self.styled(&line, Effects::DIMMED, None);
-            self.line(&format!("{:INDENT$}{line}", ""));
+            self.line(&format!("{:UNDER$}{line}", ""));
         }
     }
 
-    /// Cases that went wrong, whether a condition was put on them or not.
+    /// Cases that went wrong, whether a condition was put on them or not; what stands above as
+    /// the reason of a verdict is not said again.
     fn troubles(&mut self, record: &Record) {
         for case in &record.cases {
-            let troubles = troubles(record, case);
-            if let Some((first, more)) = troubles.split_first() {
-                self.status(Mark::Error, &safe(&case.id));
-                for trouble in [first].into_iter().chain(more.iter().take(8)) {
-                    self.paragraph(INDENT, &safe(trouble));
-                }
-                if more.len() > 8 {
-                    self.paragraph(INDENT, &format!("... and {} more", more.len() - 8));
-                }
+            let troubles = untold_troubles(record, case);
+            if troubles.is_empty() {
+                continue;
+            }
+            self.status(Mark::Error, &safe(&case.id));
+            for trouble in troubles.iter().take(TROUBLES) {
+                self.paragraph(INDENT, &safe(trouble));
+            }
+            if let Some(more) = troubles.len().checked_sub(TROUBLES).filter(|more| *more > 0) {
+                self.paragraph(INDENT, &format!("... and {more} more"));
             }
         }
     }
@@ -300,6 +315,21 @@ impl Page {
 
 /// Width of the table of figures; everything that is set to the right is set to this edge.
 const TABLE: usize = 77;
+
+/// Verdicts by their case, cases in the order in which they come first.
+fn by_case<'v>(verdicts: &[&'v Verdict]) -> Vec<(&'v str, Vec<&'v Verdict>)> {
+    let mut places = HashMap::new();
+    let mut cases: Vec<(&str, Vec<&Verdict>)> = Vec::new();
+    for verdict in verdicts {
+        let case = verdict.case.as_str();
+        let place = *places.entry(case).or_insert(cases.len());
+        if place == cases.len() {
+            cases.push((case, Vec::new()));
+        }
+        cases[place].1.push(verdict);
+    }
+    cases
+}
 
 /// One row of figures.
 fn row(head: &str, cells: [String; 7]) -> String {

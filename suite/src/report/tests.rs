@@ -213,6 +213,24 @@ fn what_is_no_failure_to_the_verdicts_is_none_to_a_report() {
 }
 
 #[test]
+fn the_conditions_of_a_case_stand_under_it_with_a_shared_reason_once() {
+    let mut record = scenes::passed();
+    let case = record.cases[0].id.clone();
+    for verdict in &mut record.verdicts {
+        verdict.case.clone_from(&case);
+        verdict.outcome = Outcome::Error;
+        verdict.evidence.reason = Some("round 1 could not be measured: no memory".to_owned());
+    }
+    record.cases[0].rounds[0].error = Some("no memory".to_owned());
+    let text = plain(&record);
+    assert_eq!(text.matches(&format!("ERROR  {case}\n")).count(), 1, "{text}");
+    assert_eq!(text.matches("could not be measured: no memory").count(), 1, "{text}");
+    for verdict in &record.verdicts {
+        assert!(text.contains(&verdict.condition), "{text}");
+    }
+}
+
+#[test]
 fn a_refusal_has_its_own_word() {
     let mut refused = scenes::passed();
     refused.verdicts.clear();

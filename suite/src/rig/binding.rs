@@ -143,3 +143,26 @@ fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a &'a str> + Clone) -> 
         known: known.map(|name| (*name).to_owned()).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn bindings_are_read() {
+        let binding = Binding::parse("data=/a,/b b".as_ref()).unwrap();
+        assert_eq!(binding.name, "data");
+        assert_eq!(binding.paths, [Path::new("/a"), Path::new("/b b")]);
+        assert_eq!(Binding::parse("a=/x=y".as_ref()).unwrap().paths, [Path::new("/x=y")]);
+        for wrong in ["data", "=/a", ""] {
+            let error = Binding::parse(OsStr::new(wrong)).unwrap_err();
+            assert!(matches!(error, RigError::MalformedBinding { .. }), "{wrong}");
+        }
+        for wrong in ["data=", "data=/a,", "data=,/a"] {
+            let error = Binding::parse(OsStr::new(wrong)).unwrap_err();
+            assert!(matches!(error, RigError::EmptyPath { .. }), "{wrong}");
+        }
+    }
+}

@@ -99,9 +99,9 @@ pub struct Survey {
     pub disks: Vec<SurveyedDisk>,
     /// What is taken of each file system.
     pub space: Vec<SpaceUse>,
-    /// Everything that stands in the way. [`build`](super::build()) takes a survey without any. Those
-    /// of [`Category::MissingRequirement`](super::Category::MissingRequirement) go away when their
-    /// needs are left out of another survey: those cases are skipped.
+    /// Everything that stands in the way. [`build`](super::build()) takes a survey without any.
+    /// Those of [`Category::MissingRequirement`](super::Category::MissingRequirement) go away when
+    /// their needs are left out of another survey: those cases are skipped.
     pub troubles: Vec<Trouble>,
     pub(super) setups: Vec<SurveyedSetup>,
 }

@@ -178,22 +178,6 @@ impl Drop for LoopDevice {
 }
 
 #[test]
-fn bindings_are_read() {
-    let binding = bind("data=/a,/b b");
-    assert_eq!(binding.name, "data");
-    assert_eq!(binding.paths, [Path::new("/a"), Path::new("/b b")]);
-    assert_eq!(bind("a=/x=y").paths, [Path::new("/x=y")]);
-    for wrong in ["data", "=/a", ""] {
-        let error = Binding::parse(OsStr::new(wrong)).unwrap_err();
-        assert!(matches!(error, RigError::MalformedBinding { .. }), "{wrong}");
-    }
-    for wrong in ["data=", "data=/a,", "data=,/a"] {
-        let error = Binding::parse(OsStr::new(wrong)).unwrap_err();
-        assert!(matches!(error, RigError::EmptyPath { .. }), "{wrong}");
-    }
-}
-
-#[test]
 fn all_wrong_bindings_are_reported_at_once() {
     let work = scratch();
     let members = (0..3).map(|i| disk(&format!("data.{i}"), loopback(MIB)));
