@@ -100,6 +100,11 @@ pub(super) fn text(plan: &Plan, preview: &Preview) -> String {
         };
         text += &row("io_uring", &state, "");
     }
+    if preview.without_baseline > 0 {
+        let asked = counted(preview.without_baseline, "condition");
+        text +=
+            &row("baseline", &format!("{asked} can't be told without `run --baseline FILE`"), "");
+    }
     let destroys = preview.survey.as_ref().map_or("nothing", Survey::destroys);
     text += &row("destroys", destroys, "");
     text.push('\n');

@@ -178,6 +178,12 @@ pub enum Test {
 }
 
 impl Test {
+    /// Whether it compares with an earlier record.
+    #[must_use]
+    pub fn needs_baseline(&self) -> bool {
+        matches!(self, Self::Times(_, _, Against::Baseline) | Self::Within(_, Against::Baseline))
+    }
+
     /// The case that it compares with, as an index into [`Plan::cases`](super::Plan::cases).
     #[must_use]
     pub fn other_case(&self) -> Option<usize> {

@@ -3,7 +3,7 @@
 use super::job::{self, expected_time as time_of};
 use super::{Request, SessionError, selected, words};
 use crate::engine::{self, ProbeResult};
-use crate::plan::{Case, EngineChoice, Plan};
+use crate::plan::{Assertion, Case, EngineChoice, Plan};
 use crate::rig::{self, Category, HostView, Need, RigError, Survey};
 use crate::units::Nanos;
 
@@ -16,6 +16,8 @@ pub struct Preview {
     pub survey: Option<Survey>,
     /// What stands in the way of the whole run.
     pub troubles: Vec<RigError>,
+    /// Conditions that compare with a baseline when none is given: they can't be answered.
+    pub without_baseline: usize,
     /// How long the rounds take: at least and at most.
     pub expected: (Nanos, Nanos),
     /// Whether `io_uring` can be used here, and why not; `None` with simulated disks.
@@ -60,7 +62,16 @@ pub fn preview(request: &Request) -> Result<Preview, SessionError> {
     }
     let running = cases.iter().filter(|case| case.skipped.is_empty());
     let expected = rounds_time(plan, running.map(|case| &plan.cases[case.case]));
-    Ok(Preview { cases, survey, troubles, expected, ring })
+    let without_baseline = if request.baseline.is_some() {
+        0
+    } else {
+        let asked = cases.iter().flat_map(|outlined| {
+            let of_case = |assertion: &&Assertion| assertion.case == outlined.case;
+            plan.assertions.iter().filter(of_case)
+        });
+        asked.filter(|assertion| assertion.condition.test.needs_baseline()).count()
+    };
+    Ok(Preview { cases, survey, troubles, without_baseline, expected, ring })
 }
 
 /// How long a whole plan takes, at least and at most.

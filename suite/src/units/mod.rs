@@ -263,12 +263,14 @@ impl fmt::Display for Percentile {
 /// # Errors
 /// When the text is anything else.
 pub fn parse_count(text: &str) -> Result<f64, UnitError> {
-    let (number, factor) = match text.strip_suffix(['k', 'M']) {
-        Some(number) if text.ends_with('k') => (number, 1e3),
-        Some(number) => (number, 1e6),
-        None => (text, 1.0),
+    let (number, exponent) = match text.strip_suffix(['k', 'M']) {
+        Some(number) if text.ends_with('k') => (number, 3),
+        Some(number) => (number, 6),
+        None => (text, 0),
     };
-    decimal(number).map(|value| value * factor).ok_or_else(|| UnitError {
+    // Read in one go: `1.005` times a thousand is a little less than 1005.
+    let value = decimal(number).and_then(|_| format!("{number}e{exponent}").parse().ok());
+    value.filter(|value: &f64| value.is_finite()).ok_or_else(|| UnitError {
         message: format!("`{text}` is not a number such as 5000, 5k or 1.2M"),
         instead: thousands(text),
     })
@@ -323,12 +325,13 @@ pub fn parse_percentage(text: &str) -> Result<f64, UnitError> {
     })
 }
 
-/// Reads a plain decimal number: digits, and a point with digits behind it.
+/// Reads a plain decimal number: digits, and a point with digits behind it. Always finite.
 #[must_use]
 pub fn decimal(text: &str) -> Option<f64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    (digits(whole) && digits(fraction)).then(|| text.parse().ok()).flatten()
+    let value = (digits(whole) && digits(fraction)).then(|| text.parse::<f64>().ok()).flatten();
+    value.filter(|value| value.is_finite())
 }
 
 /// Splits `4KiB` into its number and its unit.
@@ -535,6 +538,8 @@ mod tests {
         assert_eq!(parse_iops("5000"), Ok(5000.0));
         assert_eq!(parse_iops("5k iops"), Ok(5000.0));
         assert_eq!(parse_count("1.2M"), Ok(1.2e6));
+        assert_eq!(parse_count("1.005k"), Ok(1005.0));
+        assert!(parse_count(&"9".repeat(309)).is_err(), "more than any number");
         assert_eq!(parse_bandwidth("1.5MB/s"), Ok(1.5e6));
         assert_eq!(parse_percentage("97.5%"), Ok(97.5));
         assert_eq!(parse_percentage("250%"), Ok(250.0));
