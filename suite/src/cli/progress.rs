@@ -107,11 +107,14 @@ impl Display {
             Event::RoundStarted { case, round, position: (done, all), expected } => {
                 self.speeds.clear();
                 self.current = format!("({}/{all}) {case} round {round}", done + 1);
-                let line = format!(" MEASURE {} {}", self.current, seconds(*expected));
+                let time = expected.map_or("until its amount is done".to_owned(), seconds);
+                let line = format!(" MEASURE {} {time}", self.current);
                 self.line(&line);
                 self.bar.set_message(line);
             }
-            Event::RoundProgress { expected, progress, .. } => self.progress(*expected, progress),
+            Event::RoundProgress { expected, done, progress, .. } => {
+                self.progress(*expected, *done, progress);
+            }
             Event::RoundFinished { case, round, outcome } => {
                 self.keep(&finished(case, *round, outcome));
             }
@@ -133,7 +136,7 @@ impl Display {
         self.bar.finish_and_clear();
     }
 
-    fn progress(&mut self, expected: Nanos, progress: &Progress) {
+    fn progress(&mut self, expected: Option<Nanos>, done: f64, progress: &Progress) {
         let lasted = progress.since_last.as_secs();
         if lasted <= 0.0 {
             return;
@@ -148,12 +151,14 @@ impl Display {
         let p99 = progress.p99_ns.map_or(String::new(), |value| {
             format!("  p99 {}", human(value as f64, Unit::Nanoseconds))
         });
-        let done = progress.elapsed.as_secs() / expected.as_secs().max(1e-9);
         let line = format!(
             "{phase} {} {} {}  {}  {}{p99}  {}",
             self.current,
             self.gauge(done),
-            seconds_of(progress.elapsed, expected),
+            expected.map_or_else(
+                || seconds(progress.elapsed),
+                |expected| seconds_of(progress.elapsed, expected),
+            ),
             human(iops, Unit::Iops),
             human(bandwidth, Unit::BytesPerSecond),
             self.spark(),

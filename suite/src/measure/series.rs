@@ -19,21 +19,6 @@ pub struct Series {
 }
 
 impl Series {
-    /// Adds what another worker did in the same window.
-    ///
-    /// # Panics
-    /// When the two were cut into different intervals: workers of one job share theirs.
-    pub fn add(&mut self, other: &Self) {
-        assert_eq!(self.interval_ns, other.interval_ns, "series of one job share their interval");
-        self.window_ns = self.window_ns.max(other.window_ns);
-        for (mine, theirs) in
-            [(&mut self.completed, &other.completed), (&mut self.bytes, &other.bytes)]
-        {
-            mine.resize(mine.len().max(theirs.len()), 0);
-            mine.iter_mut().zip(theirs).for_each(|(sum, more)| *sum += more);
-        }
-    }
-
     /// Length of each interval in seconds; the last one may be cut short by the window's end.
     pub fn lengths_s(&self) -> impl Iterator<Item = f64> + '_ {
         let interval = self.interval_ns.as_secs();

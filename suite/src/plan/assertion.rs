@@ -150,18 +150,6 @@ impl Comparison {
             Self::Greater => left > right,
         }
     }
-
-    /// The sign, as in a plan.
-    #[must_use]
-    pub fn sign(self) -> &'static str {
-        match self {
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-            Self::Equal => "=",
-            Self::GreaterOrEqual => ">=",
-            Self::Greater => ">",
-        }
-    }
 }
 
 /// What a metric has to be. Constants are in the metric's own [`Unit`].

@@ -28,15 +28,17 @@ pub enum Event<'a> {
         round: u32,
         /// Rounds and cases done before this one, and known to come in all.
         position: (usize, usize),
-        /// How long it will take from start to end.
-        expected: Nanos,
+        /// How long it will take from start to end; `None` where it ends after an amount.
+        expected: Option<Nanos>,
     },
     /// It goes on.
     RoundProgress {
         /// The case's name.
         case: &'a str,
-        /// How long it will take from start to end.
-        expected: Nanos,
+        /// How long it will take from start to end; `None` where it ends after an amount.
+        expected: Option<Nanos>,
+        /// The share of it that is done, 0 to 1: of its time, or of its amount.
+        done: f64,
         /// How it is doing.
         progress: Progress,
     },

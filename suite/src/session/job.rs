@@ -1,6 +1,6 @@
 //! From a case of the plan to a job of the engine: names become numbers.
 
-use crate::engine::{Backend, Flush, Job, Length, Mix, Payload, Storage, WriteSync};
+use crate::engine::{Backend, Flush, Job, Length, Mix, Payload, Progress, Storage, WriteSync};
 use crate::plan::{Cache, Case, Data, EngineChoice, Extent, Layout, Limit, Sync, Workload};
 use crate::units::{Bytes, Nanos, Percent};
 
@@ -114,6 +114,20 @@ pub(super) fn expected_time(workload: &Workload) -> Nanos {
     Nanos(measured.saturating_add(workload.warmup.0).saturating_add(workload.cooldown.0))
 }
 
+/// How long a round takes from start to end; `None` where it ends after an amount.
+pub(super) fn known_time(workload: &Workload) -> Option<Nanos> {
+    matches!(workload.limit, Limit::Runtime(_)).then(|| expected_time(workload))
+}
+
+/// The share of a round that is done, 0 to 1: of its time, or of its amount.
+pub(super) fn share_done(workload: &Workload, progress: &Progress) -> f64 {
+    let (done, whole) = match workload.limit {
+        Limit::Runtime(_) => (progress.elapsed.0, expected_time(workload).0),
+        Limit::Amount(bytes) => (progress.bytes_measured, bytes.0),
+    };
+    (done as f64 / (whole as f64).max(1.0)).min(1.0)
+}
+
 /// About two hundred points for a chart, in a round length of time between 10 ms and a minute.
 fn series_interval(workload: &Workload) -> Nanos {
     const STEPS_MS: [u64; 10] = [10, 20, 50, 100, 200, 500, 1_000, 5_000, 10_000, 60_000];
@@ -154,6 +168,23 @@ pub(super) mod tests {
         assert!(told.starts_with("a part of the setup, which has 24KiB, for each of 2"), "{told}");
         assert!(region(workload, 8 << 10).unwrap_err().starts_with("the workload's region does"));
         assert_eq!(region(workload, 32 << 10), Ok(Extent { start: 0, len: 32 << 10 }));
+    }
+
+    #[test]
+    fn a_round_is_as_far_as_its_time_or_its_amount() {
+        let progress = Progress {
+            elapsed: Nanos(3_000_000_000),
+            measuring: true,
+            completed: 0,
+            bytes: 0,
+            since_last: Nanos(0),
+            bytes_measured: 1 << 20,
+            p99_ns: None,
+        };
+        let done = |keys| share_done(&workload(keys), &progress);
+        assert!((done("runtime = '2s'\nwarmup = '2s'") - 0.75).abs() < 1e-9);
+        assert!((done("runtime = '2s'") - 1.0).abs() < 1e-9, "it is late");
+        assert!((done("amount = '4MiB'") - 0.25).abs() < 1e-9);
     }
 
     #[test]

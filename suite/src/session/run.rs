@@ -171,12 +171,13 @@ impl Story<'_> {
     fn round(&mut self, bench: &mut Bench<'_>, case: usize, round: u32, position: (usize, usize)) {
         let planned = self.planned[case];
         let workload = &self.request.plan.cases[planned].workload;
-        let expected: Nanos = job::expected_time(workload);
+        let expected = job::known_time(workload);
         let name = self.record.cases[case].id.clone();
         (self.tell)(&Event::RoundStarted { case: &name, round, position, expected });
         let tell = &mut *self.tell;
         let outcome = bench.measure(planned, round, &mut |progress| {
-            tell(&Event::RoundProgress { case: &name, expected, progress });
+            let done = job::share_done(workload, &progress);
+            tell(&Event::RoundProgress { case: &name, expected, done, progress });
         });
         let (measurement, error) = self.kept(outcome);
         (self.tell)(&Event::RoundFinished {
