@@ -418,7 +418,7 @@ fn payloads_arrive_as_they_are_asked_for() {
             (scene.job.payload, scene.job.length) = (payload, Length::Bytes(Bytes(MIB)));
             assert_eq!(scene.run().faults.len(), 0);
             let data = std::fs::read(scene.path(0)).unwrap();
-            let zeros = data.iter().filter(|byte| **byte == 0).count();
+            let zeros = data.iter().map(|byte| usize::from(*byte == 0)).sum::<usize>();
             let pages = data.chunks(4096).collect::<HashSet<_>>().len();
             match payload {
                 Payload::Zero => assert_eq!(zeros, data.len()),

@@ -36,8 +36,8 @@ fn measured(job: &Job) -> Measurement {
     run(job, &Control::default(), &mut |_| {}).unwrap()
 }
 
-fn seconds(seconds: f64) -> Length {
-    Length::Time(Nanos((seconds * 1e9) as u64))
+fn seconds(seconds: u64) -> Length {
+    Length::Time(Nanos(seconds * 1000 * MS))
 }
 
 /// |X * R - L| / L: Little's law for what was measured.
@@ -100,7 +100,7 @@ fn percentiles_are_those_of_the_samples_drawn() {
 fn caps_hold_and_littles_law_with_them() {
     for (depth, workers) in [(256, 1), (32, 8)] {
         let mut job = on(DiskModel { iops_cap: Some(5140.0), ..DiskModel::default() });
-        (job.queue_depth, job.workers, job.length) = (depth, workers, seconds(10.0));
+        (job.queue_depth, job.workers, job.length) = (depth, workers, seconds(10));
         job.warmup = Nanos(100 * MS);
         let m = measured(&job);
         let iops = m.completed(None) as f64 / 10.0;
@@ -112,7 +112,7 @@ fn caps_hold_and_littles_law_with_them() {
         assert!((mean / (256.0 / 5140.0) - 1.0).abs() < 0.01, "{mean}");
     }
     let mut job = on(DiskModel { bandwidth_cap: Some(68e6), ..DiskModel::default() });
-    (job.queue_depth, job.read_percent, job.length) = (16, 0, seconds(5.0));
+    (job.queue_depth, job.read_percent, job.length) = (16, 0, seconds(5));
     let m = measured(&job);
     let bandwidth = m.bytes(Some(IoKind::Write)) as f64 / 5.0;
     assert!((bandwidth / 68e6 - 1.0).abs() < 0.001, "{bandwidth}");
@@ -251,7 +251,7 @@ fn failures_are_counted_and_have_no_latency() {
 fn a_disk_that_always_fails_ends_the_job_early() {
     let error = ErrorOdds { operation: Operation::Read, odds: 1.0, errno: 5 };
     let mut job = on(DiskModel { errors: vec![error], ..fixed(1000) });
-    (job.queue_depth, job.workers, job.length) = (4, 2, seconds(3600.0));
+    (job.queue_depth, job.workers, job.length) = (4, 2, seconds(3600));
     let m = measured(&job);
     let errors = m.errors(None);
     assert!((1000..2 * 1000 + 8).contains(&errors), "{errors}");
@@ -263,7 +263,7 @@ fn a_disk_that_always_fails_ends_the_job_early() {
 fn a_stopped_job_returns_what_there_is() {
     let stop = Arc::new(AtomicBool::new(true));
     let mut job = on(fixed(MS));
-    (job.length, job.queue_depth, job.fsync_at_end) = (seconds(3600.0), 64, false);
+    (job.length, job.queue_depth, job.fsync_at_end) = (seconds(3600), 64, false);
     let m = run(&job, &Control::new(stop.clone()), &mut |_| {}).unwrap();
     // The simulation looks up every 4096 events.
     assert!((4000..5000).contains(&m.completed(None)), "{}", m.completed(None));
