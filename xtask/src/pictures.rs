@@ -52,7 +52,8 @@ fn draw_both(program: &Path, root: &Path, scratch: &Path, text: &str) -> Result<
             String::from_utf8(output.stdout)?
         );
         // Dimmed text is too faint at the library's 0.4 to be read on a page.
-        let drawn = anstyle_svg::Term::new().render_svg(&seen).replace("opacity: 0.4", "opacity: 0.7");
+        let drawn =
+            anstyle_svg::Term::new().render_svg(&seen).replace("opacity: 0.4", "opacity: 0.7");
         std::fs::write(root.join(picture), drawn)?;
         println!("drew {picture}");
     }

@@ -194,7 +194,7 @@ impl<'run> RingWorker<'run> {
         buffers: Buffers,
     ) -> Result<Self, EngineError> {
         let depth = job.queue_depth as usize;
-        let parts_max = files.parts_max(job);
+        let parts_max = job.parts_max(files.members.len());
         let refused = |error: io::Error| refusal(job, &error);
         let mut ring = Ring::new(depth * parts_max).map_err(refused)?;
         ring.register_files(files).map_err(refused)?;
