@@ -26,6 +26,7 @@ mod buffer;
 mod crew;
 mod driver;
 mod files;
+mod flight;
 mod job;
 mod offsets;
 mod outcome;
