@@ -56,24 +56,13 @@ impl Files {
         Ok(Self {
             members: members.collect::<Result<_, _>>()?,
             stripe: chunk.map(|chunk| StripeMap::new(chunk.0, files.len())),
-            memory_align: files.iter().map(|file| file.memory_align).max().unwrap_or(1),
+            memory_align: files.iter().map(|file| file.memory_align).fold(1, usize::max),
             write_flags: match job.write_sync {
                 WriteSync::None => 0,
                 WriteSync::Dsync => RWF_DSYNC,
                 WriteSync::Sync => RWF_SYNC,
             },
         })
-    }
-
-    /// The most parts that one I/O of the job falls into: over members when it crosses chunks,
-    /// and one for each member when it is a flush.
-    pub(super) fn parts_max(&self, job: &Job) -> usize {
-        let Some(stripe) = &self.stripe else {
-            return 1;
-        };
-        let largest = job.blocks.iter().map(|mix| mix.block.0).max().unwrap_or(0);
-        let flushes = if job.flush_every.is_some() { self.members.len() } else { 1 };
-        stripe.parts_max(largest as u32).max(flushes)
     }
 }
 
