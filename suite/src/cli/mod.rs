@@ -102,13 +102,13 @@ pub fn main() -> std::process::ExitCode {
 
 /// Help and version go to standard output with code 0, mistakes to standard error with code 2.
 fn usage(error: &clap::Error) -> std::process::ExitCode {
-    let failed = error.print().is_err();
-    let code = match (error.use_stderr(), failed) {
-        (true, _) => ExitCode::Invalid,
-        (false, true) => ExitCode::NotMeasured,
-        (false, false) => ExitCode::Passed,
-    };
-    out::finish(code)
+    let text = error.render().ansi().to_string();
+    if error.use_stderr() {
+        out::say(text.trim_end());
+        return out::finish(ExitCode::Invalid);
+    }
+    out::print(&text);
+    out::finish(ExitCode::Passed)
 }
 
 #[cfg(test)]
