@@ -2,4 +2,5 @@
 
 mod cli;
 mod plans;
+mod simulate;
 mod support;
