@@ -88,6 +88,10 @@ pub fn main() -> std::process::ExitCode {
         Err(error) => return usage(&error),
     };
     out::set_color(cli.color);
+    if let Err(error) = signals::outlive_file_size_limit() {
+        out::error(&format!("can't prepare for the limit on file sizes: {error}"));
+        return out::finish(ExitCode::NotMeasured);
+    }
     let code = match cli.command {
         Command::Check(args) => check::run(&args),
         Command::Show(args) => show::run(&args),

@@ -369,6 +369,9 @@ fn system_help(source: &io::Error) -> Option<&'static str> {
         ),
         Errno::EFBIG => Some("this file system has no files of that size: use a smaller `size`"),
         Errno::EACCES | Errno::EPERM => Some("run as a user who may, or bind another disk"),
+        Errno::EMFILE | Errno::ENFILE => {
+            Some("there are too many open files: raise the limit with `ulimit -n`")
+        }
         Errno::EIO => Some("the disk failed: see the kernel's log (`dmesg`)"),
         _ => None,
     }

@@ -1,6 +1,8 @@
 //! Tests of the product as a whole: one binary, so that it is linked once.
 
 mod cli;
+mod interrupt;
 mod plans;
+mod sandbox;
 mod simulate;
 mod support;
