@@ -310,7 +310,13 @@ impl RigError {
             Self::Sparse { .. } => {
                 "write it in full, on a file system that doesn't compress".into()
             }
-            Self::System { source, .. } => system_help(source)?.into(),
+            Self::System { operation, source, .. } => match system_help(source) {
+                Some(help) => help.into(),
+                None if operation.starts_with("make") => {
+                    "choose another directory, with `--work-dir DIR` or `--disk NAME=DIR`".into()
+                }
+                None => return None,
+            },
             _ => return None,
         };
         Some(help)

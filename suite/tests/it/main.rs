@@ -3,6 +3,7 @@
 mod cli;
 mod interrupt;
 mod plans;
+mod real;
 mod sandbox;
 mod simulate;
 mod support;

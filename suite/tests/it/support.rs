@@ -112,10 +112,15 @@ impl Scratch {
         self.program(&all)
     }
 
-    /// Runs a line of the shell in this folder, with the program as `diskproof` on its path and
+    /// Runs a script of the shell in this folder, with the program as `diskproof` on its path and
     /// mounts that nobody else sees and that end with it. `None`, and the test is skipped, where
     /// that can't be.
     pub(crate) fn in_private_mounts(&self, test: &str, script: &str) -> Option<Ran> {
+        Some(Live::start(&mut self.private_mounts(test, script)?).finish())
+    }
+
+    /// The command that does so.
+    pub(crate) fn private_mounts(&self, test: &str, script: &str) -> Option<Command> {
         let mut unshare = vec!["--mount"];
         if !nix::unistd::geteuid().is_root() {
             unshare.push("--map-root-user");
@@ -128,7 +133,7 @@ impl Scratch {
         let mut command = Command::new("unshare");
         command.args(&unshare).args(["sh", "-euc", script]);
         self.prepare(&mut command);
-        Some(Live::start(&mut command).finish())
+        Some(command)
     }
 
     /// Sets the folder, and an environment that doesn't depend on who runs the tests.
@@ -267,6 +272,11 @@ impl Live {
                 Err(_) => panic!("never said `{text}`:\n{}", self.heard),
             }
         }
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Sends it a signal by name: `INT`.
