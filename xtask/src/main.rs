@@ -6,6 +6,7 @@
 mod bench;
 mod cargo;
 mod lint;
+mod pictures;
 mod run_plan;
 mod test;
 mod tidy;
@@ -39,6 +40,8 @@ enum Task {
     Lint,
     /// Check the rules of the house: imports, unsafe code, lengths, words, links
     Tidy,
+    /// Draw the README's pictures of the terminal from real runs
+    Pictures,
     /// Compare with fio on one file, in turn
     Bench(bench::Options),
 }
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Lint => lint::run(),
         Task::Tidy => tidy::run(),
+        Task::Pictures => pictures::run(),
         Task::Bench(options) => bench::run(&options),
     };
     done.unwrap_or_else(|error| {

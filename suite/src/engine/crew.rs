@@ -68,25 +68,34 @@ pub(super) fn run(
     Ok(outcome.measurement(&syncs, true))
 }
 
+/// What is called at the start line.
+#[derive(Debug, Clone, Copy)]
+enum Call {
+    /// The run has begun, at this time.
+    Start(u64),
+    /// There will be none.
+    Off,
+}
+
 /// Where workers wait until all of them are ready.
 #[derive(Debug, Default)]
 struct StartLine {
-    /// What was called: the time of the start, or that there is none.
-    call: Mutex<Option<Option<u64>>>,
+    /// What was called, once it was.
+    call: Mutex<Option<Call>>,
     called: Condvar,
 }
 
 impl StartLine {
-    fn call(&self, start: Option<u64>) {
-        *self.call.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
+    fn call(&self, what: Call) {
+        *self.call.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
         self.called.notify_all();
     }
 
-    fn wait(&self) -> Option<u64> {
+    fn wait(&self) -> Call {
         let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(start) = *call {
-                return start;
+            if let Some(called) = *call {
+                return called;
             }
             call = self.called.wait(call).unwrap_or_else(PoisonError::into_inner);
         }
@@ -162,7 +171,7 @@ impl<'run> Crew<'run> {
             }
             Err(error) => return tell(News::Ready(Err(error))),
         };
-        if let Some(start) = line.wait() {
+        if let Call::Start(start) = line.wait() {
             let done = match worker {
                 Worker::Ring(worker) => worker.run(self.job, start),
                 Worker::Sync(worker) => Ok(worker.run(self.job, start)),
@@ -219,13 +228,13 @@ impl<'run> Crew<'run> {
         let features = match self.gather(news) {
             Ok(features) => features,
             Err(error) => {
-                line.call(None);
+                line.call(Call::Off);
                 return Err(error);
             }
         };
         let start = monotonic_ns();
         self.common.start(self.job, start);
-        line.call(Some(start));
+        line.call(Call::Start(start));
         let _leash = Leash(self.common);
         let mut watch = Watch::new(self.job, self.lanes, start);
         let mut next_report = start + REPORT_EVERY;

@@ -64,17 +64,6 @@ impl Files {
             },
         })
     }
-
-    /// The most parts that one I/O of the job falls into: over members when it crosses chunks,
-    /// and one for each member when it is a flush.
-    pub(super) fn parts_max(&self, job: &Job) -> usize {
-        let Some(stripe) = &self.stripe else {
-            return 1;
-        };
-        let largest = job.blocks.iter().map(|mix| mix.block.0).max().unwrap_or(0);
-        let flushes = if job.flush_every.is_some() { self.members.len() } else { 1 };
-        stripe.parts_max(largest as u32).max(flushes)
-    }
 }
 
 impl Member {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
 
+use super::stripe::StripeMap;
 use crate::model::DiskModel;
 use crate::units::{Bytes, Nanos};
 
@@ -57,6 +58,38 @@ pub struct Job {
     pub seed: u64,
     /// Length of one interval of the series.
     pub series_interval: Nanos,
+}
+
+impl Job {
+    /// The most parts that one of its I/Os falls into on so many members: over those when it
+    /// crosses chunks, and one for each of them when it is a flush.
+    pub(super) fn parts_max(&self, members: usize) -> usize {
+        let largest = self.blocks.iter().map(|mix| mix.block).max().unwrap_or_default();
+        let flushes = self.flush_every.is_some();
+        parts_max(self.storage.chunk, members, (largest, self.granularity), flushes)
+    }
+}
+
+/// The most parts that an I/O falls into on `members` disks in stripes of `chunk`, of blocks that
+/// are at most `largest` and lie at multiples of `granularity`. With `flushes` among them, those
+/// have a part for each member.
+#[must_use]
+pub fn parts_max(
+    chunk: Option<Bytes>,
+    members: usize,
+    (largest, granularity): (Bytes, Bytes),
+    flushes: bool,
+) -> usize {
+    let Some(chunk) = chunk.filter(|_| members > 1) else { return 1 };
+    let parts = StripeMap::new(chunk.0, members).parts_max(largest.0 as u32, granularity.0);
+    parts.max(if flushes { members } else { 1 })
+}
+
+/// Whether [`Backend::Auto`] takes a ring where there is one: several I/Os in flight need it, and
+/// the parts of an I/O go out side by side through it.
+#[must_use]
+pub fn prefers_ring(queue_depth: u32, parts_max: usize) -> bool {
+    queue_depth > 1 || parts_max > 1
 }
 
 /// A block size and its share among the others of a job.
@@ -115,6 +148,9 @@ pub enum Payload {
 pub enum Backend {
     /// `io_uring` where the kernel lets it, else `sync` where the depth is 1.
     Auto,
+    /// As `Auto`, but by `io_uring` where `sync` would do too: what the job is compared with goes
+    /// that way, and one way is not to be held against another.
+    AutoWithRing,
     /// `io_uring` or an error.
     IoUring,
     /// `pread` and `pwrite`; depth 1.

@@ -56,7 +56,7 @@ use crate::os::cpu::Affinity;
 
 pub use job::{
     Backend, Control, DeviceFile, EngineError, Flush, Job, Length, Mix, Payload, Progress, Storage,
-    Target, WriteSync,
+    Target, WriteSync, parts_max, prefers_ring,
 };
 pub use probe::{ProbeResult, probe};
 

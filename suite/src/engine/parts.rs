@@ -22,7 +22,7 @@ pub fn source(job: &Job) -> Box<dyn Source> {
 /// When there is no memory.
 pub fn writer(job: &Job) -> Result<impl FnMut(usize) -> usize, super::EngineError> {
     let mut buffers = Buffers::new(job, 0, 4096)?;
-    Ok(move |len| buffers.to_write(0, len))
+    Ok(move |len| buffers.write_buffer(0, len))
 }
 
 /// A ring of so many entries. The returned function does as many no-ops as it has.

@@ -85,11 +85,11 @@ mod tests {
 
     fn assert_bijection(count: u64, seed: u64) {
         let order = Permutation::new(count, seed);
-        let mut seen = vec![false; count as usize];
+        let mut taken = vec![false; count as usize];
         for index in 0..count {
             let value = order.at(index) as usize;
-            assert!(!seen[value], "{value} comes twice of {count} with seed {seed}");
-            seen[value] = true;
+            assert!(!taken[value], "{value} comes twice of {count} with seed {seed}");
+            taken[value] = true;
         }
     }
 
@@ -129,7 +129,9 @@ mod tests {
         // Each tenth of the order is spread over all of the range.
         for tenth in values.chunks(10_000) {
             let mut counts = [0_u32; 10];
-            tenth.iter().for_each(|value| counts[(value / 10_000) as usize] += 1);
+            for value in tenth {
+                counts[(value / 10_000) as usize] += 1;
+            }
             let off = |count: u32| (f64::from(count) - 1000.0).powi(2) / 1000.0;
             let chi_square: f64 = counts.into_iter().map(off).sum();
             assert!(chi_square < 33.7, "9 degrees of freedom at 0.0001: {chi_square}");

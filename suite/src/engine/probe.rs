@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use super::buffer::Arena;
 use super::files::Files;
 use super::uring::Ring;
-use crate::engine::{Backend, EngineError, Job};
+use crate::engine::{Backend, EngineError, Job, prefers_ring};
 
 /// Where the administrator can forbid rings.
 const DISABLED: &str = "/proc/sys/kernel/io_uring_disabled";
@@ -62,7 +62,7 @@ impl Way {
 /// (4 to 10 times slower on tmpfs). So `auto` takes it for depths above 1, and where a stripe
 /// cuts I/Os into parts, which a ring sends out side by side.
 pub(super) fn choose(job: &Job, files: &Files) -> Result<(Way, String), EngineError> {
-    let side_by_side = files.parts_max(job) > 1;
+    let parts = job.parts_max(files.members.len());
     match job.backend {
         Backend::Sync => {
             assert!(job.queue_depth == 1, "one I/O at a time: depth {}", job.queue_depth);
@@ -72,14 +72,17 @@ pub(super) fn choose(job: &Job, files: &Files) -> Result<(Way, String), EngineEr
             Ok(()) => Ok((Way::IoUring, "as the plan asks".to_owned())),
             Err(reason) => Err(EngineError::NoRing { reason }),
         },
-        Backend::Auto if job.queue_depth == 1 && !side_by_side => {
+        Backend::Auto if !prefers_ring(job.queue_depth, parts) => {
             Ok((Way::Sync, "one I/O at a time costs least by pread and pwrite".to_owned()))
         }
-        Backend::Auto => match try_target(job, files) {
+        Backend::Auto | Backend::AutoWithRing => match try_target(job, files) {
             Ok(()) if job.queue_depth > 1 => {
                 Ok((Way::IoUring, "several I/Os in flight by one thread".to_owned()))
             }
-            Ok(()) => Ok((Way::IoUring, "the parts of an I/O go out side by side".to_owned())),
+            Ok(()) if parts > 1 => {
+                Ok((Way::IoUring, "the parts of an I/O go out side by side".to_owned()))
+            }
+            Ok(()) => Ok((Way::IoUring, "as what it is compared with".to_owned())),
             Err(reason) if job.queue_depth == 1 => {
                 Ok((Way::Sync, format!("io_uring can't be used: {reason}")))
             }
@@ -94,14 +97,16 @@ pub(super) fn choose(job: &Job, files: &Files) -> Result<(Way, String), EngineEr
 pub(super) fn refusal(job: &Job, error: &io::Error) -> EngineError {
     let (queue_depth, reason) = (job.queue_depth, explain(error));
     match job.backend {
-        Backend::Auto if queue_depth > 1 => EngineError::DepthNeedsRing { queue_depth, reason },
+        Backend::Auto | Backend::AutoWithRing if queue_depth > 1 => {
+            EngineError::DepthNeedsRing { queue_depth, reason }
+        }
         _ => EngineError::NoRing { reason },
     }
 }
 
 /// Makes a ring of the job's size, and reads one block of each member through it.
 fn try_target(job: &Job, files: &Files) -> Result<(), String> {
-    let entries = job.queue_depth as usize * files.parts_max(job);
+    let entries = job.queue_depth as usize * job.parts_max(files.members.len());
     let mut ring = Ring::new(entries).map_err(|error| explain(&error))?;
     ring.turn().map_err(|error| explain(&error))?;
     let mut arena = Arena::new(job.granularity.0 as usize, files.memory_align)

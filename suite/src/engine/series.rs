@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(series.interval_ns, Nanos(8));
         assert_eq!(series.completed.len(), 12_500);
         assert_eq!(series.completed[..125], [16; 125]);
-        assert_eq!(series.completed[125..], [8; 12_375]);
+        assert!(series.completed[125..].iter().all(|count| *count == 8));
     }
 
     #[test]

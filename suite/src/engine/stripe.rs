@@ -77,12 +77,15 @@ impl StripeMap {
         })
     }
 
-    /// The most parts that an I/O of `len` bytes can fall into.
+    /// The most parts that an I/O of `len` bytes can fall into, at offsets that are multiples of
+    /// `unit`.
     #[must_use]
-    pub fn parts_max(&self, len: u32) -> usize {
+    pub fn parts_max(&self, len: u32, unit: u64) -> usize {
         let chunk = 1_u64 << self.chunk_shift;
-        // From its second byte on, every chunk begun is one part more.
-        u64::from(len.saturating_sub(1)).div_ceil(chunk) as usize + 1
+        // A chunk is a power of two, so what both divide is one too.
+        let common = 1_u64 << unit.trailing_zeros().min(self.chunk_shift);
+        // The latest that an I/O can start within a chunk is one such step before its end.
+        (chunk - common + u64::from(len)).div_ceil(chunk).max(1) as usize
     }
 }
 
@@ -134,9 +137,10 @@ mod tests {
         let expected = [(0, 2048, 0, 2048), (1, 0, 2048, 4096), (2, 0, 6144, 2048)];
         let expected = expected.map(|(member, offset, at, len)| Extent { member, offset, at, len });
         assert_eq!(parts, expected);
-        assert_eq!(map.parts_max(8 * 1024), 3);
-        assert_eq!(map.parts_max(1), 1);
-        assert_eq!(map.parts_max(2), 2);
+        assert_eq!(map.parts_max(8 * 1024, 512), 3);
+        assert_eq!(map.parts_max(8 * 1024, 4096), 2, "whole chunks");
+        assert_eq!(map.parts_max(1, 1), 1);
+        assert_eq!(map.parts_max(2, 1), 2);
     }
 
     proptest! {
@@ -167,7 +171,7 @@ mod tests {
                 parts += 1;
             }
             prop_assert_eq!(at, len);
-            prop_assert!(parts <= map.parts_max(len));
+            prop_assert!(parts <= map.parts_max(len, 1));
         }
     }
 }

@@ -77,8 +77,8 @@ impl<'run> SyncWorker<'run> {
         while self.driver.draw(&mut next) == 1 {
             let [request] = next;
             let at = match request.kind {
-                IoKind::Read => self.buffers.to_read(0),
-                IoKind::Write => self.buffers.to_write(0, request.len as usize),
+                IoKind::Read => self.buffers.read_buffer(0),
+                IoKind::Write => self.buffers.write_buffer(0, request.len as usize),
                 IoKind::Sync => 0,
             };
             let started = monotonic_ns();

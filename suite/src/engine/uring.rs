@@ -194,7 +194,7 @@ impl<'run> RingWorker<'run> {
         buffers: Buffers,
     ) -> Result<Self, EngineError> {
         let depth = job.queue_depth as usize;
-        let parts_max = files.parts_max(job);
+        let parts_max = job.parts_max(files.members.len());
         let refused = |error: io::Error| refusal(job, &error);
         let mut ring = Ring::new(depth * parts_max).map_err(refused)?;
         ring.register_files(files).map_err(refused)?;
@@ -312,8 +312,8 @@ impl<'run> Flight<'run> {
         self.free_count -= 1;
         let slot = self.free[self.free_count];
         let buffer = match request.kind {
-            IoKind::Read => self.buffers.to_read(slot as usize),
-            IoKind::Write => self.buffers.to_write(slot as usize, request.len as usize),
+            IoKind::Read => self.buffers.read_buffer(slot as usize),
+            IoKind::Write => self.buffers.write_buffer(slot as usize, request.len as usize),
             IoKind::Sync => 0,
         };
         let first = slot as usize * self.parts_max;
@@ -367,7 +367,7 @@ impl<'run> Flight<'run> {
     ) -> Option<squeue::Entry> {
         let part = &self.parts[index];
         let number = part.slot;
-        if result != part.extent.len as i32 && self.mend(index, result, driver) {
+        if result != part.extent.len.cast_signed() && self.mend(index, result, driver) {
             return Some(self.entry::<FIXED>(index, self.slots[number as usize].request.kind));
         }
         self.outstanding -= 1;

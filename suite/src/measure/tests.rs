@@ -13,7 +13,9 @@ const PERCENTILES: [u32; 9] =
 
 fn histogram(values: &[u64]) -> Histogram {
     let recorder = Recorder::default();
-    values.iter().for_each(|value| recorder.record(*value));
+    for value in values {
+        recorder.record(*value);
+    }
     recorder.snapshot()
 }
 
@@ -24,7 +26,9 @@ fn latency() -> impl Strategy<Value = u64> {
 
 fn merged(histograms: &[&Histogram]) -> Histogram {
     let mut all = Histogram::default();
-    histograms.iter().for_each(|one| all.merge(one));
+    for one in histograms {
+        all.merge(one);
+    }
     all
 }
 
@@ -154,7 +158,9 @@ proptest! {
     ) {
         let recorded = histogram(&values);
         let mut other = HdrHistogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).unwrap();
-        values.iter().for_each(|value| other.record(*value).unwrap());
+        for value in &values {
+            other.record(*value).unwrap();
+        }
         for percentile in PERCENTILES.map(Percentile) {
             let quantile = f64::from(percentile.0) / f64::from(Percentile::ONE);
             let theirs = other.value_at_quantile(quantile) as f64;

@@ -1,7 +1,7 @@
 //! From a case of the plan to a job of the engine: names become numbers.
 
 use crate::engine::{Backend, Flush, Job, Length, Mix, Payload, Storage, WriteSync};
-use crate::plan::{Cache, Case, Data, EngineChoice, Layout, Limit, Sync, Workload};
+use crate::plan::{Cache, Case, Data, Layout, Limit, Sync, Workload};
 use crate::units::{Bytes, Nanos, Percent};
 
 /// The job for one round of `case` on `storage`, whose capacity is `capacity_bytes`.
@@ -13,6 +13,7 @@ pub(super) fn job(
     case: &Case,
     storage: Storage,
     capacity_bytes: u64,
+    backend: Backend,
     seed: u64,
 ) -> Result<Job, String> {
     let workload = &case.workload;
@@ -61,11 +62,7 @@ pub(super) fn job(
             Data::Compressible(Percent(share)) => Payload::Compressible(share),
             Data::Duplicate(Percent(share)) => Payload::Duplicate(share),
         },
-        backend: match workload.engine {
-            EngineChoice::Auto => Backend::Auto,
-            EngineChoice::IoUring => Backend::IoUring,
-            EngineChoice::Sync => Backend::Sync,
-        },
+        backend,
         seed,
         series_interval: series_interval(workload),
     })

@@ -4,6 +4,7 @@
 //! is written whole after every round, so that whatever ends a run early, what was measured until
 //! then is kept.
 
+mod backends;
 mod events;
 mod job;
 mod opening;

@@ -5,9 +5,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use super::Request;
+use super::backends::back_ends;
 use super::job;
 use super::run::with_causes;
-use crate::engine::{Control, DeviceFile, Engine, Progress, Storage, Target};
+use crate::engine::{Backend, Control, DeviceFile, Engine, Progress, Storage, Target};
 use crate::measure::{DeviceUse, Measurement};
 use crate::model::DiskModel;
 use crate::os::blockdev::{DeviceCounters, DeviceNumber, Sysfs};
@@ -24,6 +25,8 @@ pub(super) struct Bench<'r> {
     request: &'r Request,
     rig: Option<&'r Rig>,
     engine: Engine,
+    /// Of every case of the plan.
+    back_ends: Vec<Backend>,
     control: Control,
     sysfs: Sysfs,
 }
@@ -34,6 +37,7 @@ impl<'r> Bench<'r> {
             request,
             rig,
             engine: Engine::new(),
+            back_ends: back_ends(&request.plan),
             control: Control::new(Arc::clone(stop)),
             sysfs: Sysfs::new("/sys"),
         }
@@ -61,7 +65,7 @@ impl<'r> Bench<'r> {
         let storage = Storage { target, chunk, member_bytes };
         let capacity = member_bytes * setup.disks.len() as u64;
         let seed = job::round_seed(case.workload.seed, round);
-        let job = job::job(case, storage, capacity, seed)?;
+        let job = job::job(case, storage, capacity, self.back_ends[planned], seed)?;
         let books = Books::open(&self.sysfs, &members);
         let mut measured =
             self.engine.run(&job, &self.control, progress).map_err(|error| with_causes(&error))?;

@@ -3,6 +3,7 @@
 mod cli;
 mod interrupt;
 mod plans;
+mod readme;
 mod real;
 mod sandbox;
 mod simulate;

@@ -375,7 +375,7 @@ fn a_report_above_the_limit_is_lost_and_the_verdict_is_not() {
 fn few_open_files_are_an_error_that_names_the_limit() {
     let scratch = Scratch::new();
     let mut seen = Vec::new();
-    for limit in 3..24 {
+    for limit in [3, 4, 5, 6, 8, 9, 10, 12, 14, 32] {
         let ran = limited(&scratch, SMALL, &format!("ulimit -n {limit}"), "--progress none");
         assert!(!ran.stderr.contains("panicked"), "{limit}: {}", ran.stderr);
         scratch.assert_clean();

@@ -1,5 +1,9 @@
 //! Whole jobs: on the simulated disk, where the truth is known, and on real files.
 
+mod choices;
+mod real;
+mod simulated;
+
 use super::*;
 use crate::model::DiskModel;
 use crate::units::{Bytes, Nanos};
