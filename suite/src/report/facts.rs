@@ -101,7 +101,7 @@ pub(super) fn headline(record: &Record) -> Headline {
             let open = of_total(conclusion.inconclusive_count);
             (Mark::Inconclusive, "Inconclusive", format!("{open} can't be told"))
         }
-        6 => (Mark::Error, "Refused", "for safety, before anything was touched".to_owned()),
+        6 => (Mark::Error, "Refused", "nothing was touched".to_owned()),
         code => (Mark::Error, "Not passed", format!("the run ended with exit code {code}")),
     };
     Headline { mark, word, rest }

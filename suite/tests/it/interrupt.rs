@@ -66,8 +66,8 @@ fn a_signal_amid_the_fill_leaves_nothing() {
         live.signal(signal);
         let ran = live.finish();
         if ran.stderr.contains("are free") {
-            let test = "interrupt::a_signal_amid_the_fill_leaves_nothing";
-            return skip(test, "/var/tmp has too little room", "free 3 GiB there");
+            let this_test = "interrupt::a_signal_amid_the_fill_leaves_nothing";
+            return skip(this_test, "/var/tmp has too little room", "free 3 GiB there");
         }
         assert_interrupted(&scratch, ran);
         let record = scratch.record();
@@ -129,13 +129,13 @@ fn two_signals_at_once_leave_nothing_either() {
 
 #[test]
 fn a_second_signal_does_not_wait_for_an_io_that_hangs() {
-    let test = "interrupt::a_second_signal_does_not_wait_for_an_io_that_hangs";
+    let this_test = "interrupt::a_second_signal_does_not_wait_for_an_io_that_hangs";
     let scratch = Scratch::new();
     let text = plan_of("4MiB", "60s", 2).replace("[1, 8]", "1");
     let command = scratch.plan_command(&text, &[]);
     // The hundredth read takes ten seconds.
     let inject = "pread64:delay_enter=10000000:when=100";
-    let Some(mut command) = with_injected(test, &command, inject) else { return };
+    let Some(mut command) = with_injected(this_test, &command, inject) else { return };
     let mut live = Live::start(&mut command);
     live.wait_for("MEASURE");
     std::thread::sleep(Duration::from_secs(1));

@@ -42,7 +42,7 @@ fn steps(page: &str) -> Vec<Step> {
                 }),
                 (None, Some(step)) => match line.strip_prefix("? ") {
                     Some(code) => step.code = code.parse().expect("an exit code"),
-                    None => step.says += &format!("{line}\n"),
+                    None => step.says.extend([line, "\n"]),
                 },
                 (None, None) => panic!("line {}: a console block begins with `$ `", index + 1),
             },
@@ -66,7 +66,7 @@ fn clone() -> Scratch {
     }
     fs::create_dir(scratch.path("bin")).expect("a folder");
     let cargo = "#!/bin/sh\n\
-                 [ \"$1 $2\" = \"xtask run-plan\" ] || { echo \"no cargo $1 $2 here\"; exit 101; }\n\
+                 [ \"$1 $2\" = 'xtask run-plan' ] || { echo \"no cargo $1 $2\"; exit 101; }\n\
                  shift 2\nexec diskproof run \"$@\"\n";
     let path = scratch.write("bin/cargo", cargo);
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it can be run");

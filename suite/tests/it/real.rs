@@ -41,11 +41,11 @@ fn backend(record: &Record, case: &str) -> (String, String) {
 }
 
 /// Whether this machine lets the tests themselves have a ring.
-fn has_ring(test: &str) -> bool {
+fn has_ring(this_test: &str) -> bool {
     let probed = diskproof::engine::probe();
     if !probed.usable {
         let reason = probed.reason.unwrap_or_default();
-        skip(test, &format!("io_uring can't be used: {reason}"), "run where it can be");
+        skip(this_test, &format!("io_uring can't be used: {reason}"), "run where it can be");
     }
     probed.usable
 }
@@ -54,8 +54,8 @@ fn has_ring(test: &str) -> bool {
 
 #[test]
 fn the_first_plan_passes_and_leaves_nothing_but_its_reports() {
-    let test = "real::the_first_plan_passes_and_leaves_nothing_but_its_reports";
-    if !has_ring(test) {
+    let this_test = "real::the_first_plan_passes_and_leaves_nothing_but_its_reports";
+    if !has_ring(this_test) {
         return;
     }
     let scratch = Scratch::new();
@@ -121,8 +121,8 @@ fn smoke(scratch: &Scratch, name: &str, disks: &[(&str, &[&str])]) -> Ran {
 
 #[test]
 fn the_zone_redundancy_study_runs_on_folders() {
-    let test = "real::the_zone_redundancy_study_runs_on_folders";
-    if !has_ring(test) {
+    let this_test = "real::the_zone_redundancy_study_runs_on_folders";
+    if !has_ring(this_test) {
         return;
     }
     let scratch = Scratch::new();
@@ -192,8 +192,8 @@ fn too_little_room_is_said_before_anything_is_made() {
     let script = "mount -t tmpfs -o size=2m none work
         code=0; diskproof run small.toml --out out || code=$?
         ls -A work > left; exit $code";
-    let test = "real::too_little_room_is_said_before_anything_is_made";
-    let Some(ran) = scratch.in_private_mounts(test, script) else { return };
+    let this_test = "real::too_little_room_is_said_before_anything_is_made";
+    let Some(ran) = scratch.in_private_mounts(this_test, script) else { return };
     let ran = ran.expect(3).says("5MiB are needed in ").says("of which 2MiB are free");
     assert!(ran.stderr.contains("--work-dir DIR"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("FILL"), "{}", ran.stderr);
@@ -205,11 +205,11 @@ fn too_little_room_is_said_before_anything_is_made() {
 
 #[test]
 fn room_that_runs_out_while_a_disk_is_filled_is_an_error() {
-    let test = "real::room_that_runs_out_while_a_disk_is_filled_is_an_error";
+    let this_test = "real::room_that_runs_out_while_a_disk_is_filled_is_an_error";
     let scratch = Scratch::new();
     let command = scratch.plan_command(&SMALL.replace("4MiB", "32MiB"), &[]);
     let inject = "pwrite64:error=ENOSPC:when=3";
-    let Some(mut command) = with_injected(test, &command, inject) else { return };
+    let Some(mut command) = with_injected(this_test, &command, inject) else { return };
     let ran = Live::start(&mut command).finish().expect(3);
     let ran = ran.says("No space left on device").says("the space ran out while it was written");
     assert!(!ran.stderr.contains("MEASURE"), "{}", ran.stderr);
@@ -228,8 +228,8 @@ fn a_file_system_without_direct_io_is_a_reason_to_skip() {
             echo code $code; cp out/record.json \"${run%% *}.json\"
         done
         ls -A work > left";
-    let test = "real::a_file_system_without_direct_io_is_a_reason_to_skip";
-    let Some(ran) = scratch.in_private_mounts(test, script) else { return };
+    let this_test = "real::a_file_system_without_direct_io_is_a_reason_to_skip";
+    let Some(ran) = scratch.in_private_mounts(this_test, script) else { return };
     let ran = ran.expect(0).says("needs direct I/O, which ramfs at ");
     let codes: Vec<_> = ran.stdout.lines().filter(|line| line.starts_with("code ")).collect();
     assert_eq!(codes, ["code 4", "code 0", "code 3"], "{}", ran.stderr);
@@ -248,8 +248,8 @@ fn a_place_without_the_right_to_write_is_said() {
         code=0; diskproof run small.toml --out out || code=$?; echo code $code
         code=0; diskproof run small.toml --out here --work-dir out || code=$?; echo code $code
         code=0; diskproof run small.toml --out here --disk a=out || code=$?; echo code $code";
-    let test = "real::a_place_without_the_right_to_write_is_said";
-    let Some(ran) = scratch.in_private_mounts(test, script) else { return };
+    let this_test = "real::a_place_without_the_right_to_write_is_said";
+    let Some(ran) = scratch.in_private_mounts(this_test, script) else { return };
     let ran = ran.expect(0).says("--out DIR").says("can't make a file in out");
     let codes: Vec<_> = ran.stdout.lines().filter(|line| line.starts_with("code ")).collect();
     assert_eq!(codes, ["code 3"; 3], "{}", ran.stderr);
@@ -268,8 +268,8 @@ fn reports_that_find_no_room_cost_neither_the_verdict_nor_the_old_ones() {
         code=0; diskproof run small.toml --out out --case '*/write' || code=$?
         for file in junit.xml record.json report.html summary.md; do cmp old.xml out/$file; done
         ls -A out > left; exit $code";
-    let test = "real::reports_that_find_no_room_cost_neither_the_verdict_nor_the_old_ones";
-    let Some(ran) = scratch.in_private_mounts(test, script) else { return };
+    let this_test = "real::reports_that_find_no_room_cost_neither_the_verdict_nor_the_old_ones";
+    let Some(ran) = scratch.in_private_mounts(this_test, script) else { return };
     let ran =
         ran.expect(3).prints("PASS  s/write").says("the record is lost").says("No space left");
     assert!(ran.stdout.contains("read") || ran.stdout.contains("write"), "{}", ran.stdout);
@@ -328,11 +328,11 @@ fn rings_that_the_administrator_switched_off_are_said_to_be() {
     // What the kernel does then, for this process alone: the switch is the whole machine's.
     let script = "mount --bind two /proc/sys/kernel/io_uring_disabled
         exec diskproof run small.toml --out out";
-    let test = "real::rings_that_the_administrator_switched_off_are_said_to_be";
+    let this_test = "real::rings_that_the_administrator_switched_off_are_said_to_be";
     if !Path::new("/proc/sys/kernel/io_uring_disabled").exists() {
-        return skip(test, "this kernel has no such switch", "use Linux 6.6 or later");
+        return skip(this_test, "this kernel has no such switch", "use Linux 6.6 or later");
     }
-    let Some(mut command) = scratch.private_mounts(test, script) else { return };
+    let Some(mut command) = scratch.private_mounts(this_test, script) else { return };
     forbid_io_uring(&mut command);
     let ran = Live::start(&mut command).finish().expect(0);
     ran.says("the administrator has switched it off").says("kernel.io_uring_disabled=0");
@@ -393,8 +393,8 @@ fn few_open_files_are_an_error_that_names_the_limit() {
 
 #[test]
 fn little_memory_to_lock_is_no_crash() {
-    let test = "real::little_memory_to_lock_is_no_crash";
-    if !has_ring(test) {
+    let this_test = "real::little_memory_to_lock_is_no_crash";
+    if !has_ring(this_test) {
         return;
     }
     let scratch = Scratch::new();
@@ -406,7 +406,11 @@ fn little_memory_to_lock_is_no_crash() {
     if nix::unistd::geteuid().is_root() {
         let can = Command::new("setpriv").args(["--reuid=65534", "true"]).output();
         if !can.is_ok_and(|output| output.status.success()) {
-            return skip(test, "setpriv is not there", "install util-linux, or run without root");
+            return skip(
+                this_test,
+                "setpriv is not there",
+                "install util-linux, or run without root",
+            );
         }
         fs::copy(PROGRAM, scratch.path("diskproof")).expect("a copy of the program");
         become_nobody = "chmod 755 .; mkdir -m 777 out; chmod 777 work; PATH=.:$PATH; \
@@ -436,12 +440,12 @@ fn little_memory_to_lock_is_no_crash() {
 
 #[test]
 fn a_failed_read_is_counted_with_its_error_and_its_case_can_t_pass() {
-    let test = "real::a_failed_read_is_counted_with_its_error_and_its_case_can_t_pass";
+    let this_test = "real::a_failed_read_is_counted_with_its_error_and_its_case_can_t_pass";
     let scratch = Scratch::new();
     let text = SMALL.replace("[1, 8]", "1");
     let command = scratch.plan_command(&text, &[]);
     let inject = "pread64:error=EIO:when=20..22";
-    let Some(mut command) = with_injected(test, &command, inject) else { return };
+    let Some(mut command) = with_injected(this_test, &command, inject) else { return };
     let ran = Live::start(&mut command).finish().expect(3);
     let record = scratch.record();
     let faults = &record.cases[0].merged().expect("figures").faults;

@@ -260,16 +260,12 @@ impl Live {
     pub(crate) fn wait_for(&mut self, text: &str) {
         let end = Instant::now() + PATIENCE;
         loop {
-            let left = end.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok(line) => {
-                    let found = line.contains(text);
-                    self.heard += &(line + "\n");
-                    if found {
-                        return;
-                    }
-                }
-                Err(_) => panic!("never said `{text}`:\n{}", self.heard),
+            let line = self.lines.recv_timeout(end.saturating_duration_since(Instant::now()));
+            let Ok(line) = line else { panic!("never said `{text}`:\n{}", self.heard) };
+            let found = line.contains(text);
+            self.heard += &(line + "\n");
+            if found {
+                return;
             }
         }
     }
