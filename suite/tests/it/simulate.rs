@@ -121,7 +121,7 @@ fn a_limit_that_no_disk_meets_fails_with_value_and_limit() {
     assert!(xml.contains(&format!("measured {measured} ns\nlimit 1000 ns\n")), "{xml}");
     assert!(xml.contains("expected because light takes longer"));
     let line = text.lines().position(|line| line.starts_with("that")).expect("the condition") + 1;
-    for text in ["FAIL  s/read", "limit < 1 us", &format!("plan.toml:{line}"), "light takes"] {
+    for text in ["FAIL  s/read", "latency.p99 < 1us", &format!("plan.toml:{line}"), "light takes"] {
         assert!(ran.stdout.contains(text), "no `{text}` in\n{}", ran.stdout);
     }
     assert!(ran.stdout.contains("rerun  diskproof run plan.toml"), "{}", ran.stdout);
