@@ -7,6 +7,7 @@ use crate::cli::show::about;
 use crate::cli::{load, out};
 use crate::plan::Plan;
 use crate::record::ExitCode;
+use crate::report::escaped;
 use crate::session;
 
 /// Arguments of `list`.
@@ -59,7 +60,7 @@ fn as_text(path: &Path, plan: &Plan) -> String {
     let mut text = format!(
         "{}: {}{}, {}, destroys nothing that exists\n",
         path.display(),
-        plan.description.as_ref().map_or(String::new(), |words| format!("{words}. ")),
+        plan.description.as_ref().map_or(String::new(), |words| format!("{}. ", escaped(words))),
         counted(plan.cases.len(), "case"),
         about(least, most),
     );

@@ -4,7 +4,7 @@
 use diskproof::record::{Outcome, Record};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus};
 
-use crate::support::{Scratch, outcomes, record, shipped};
+use crate::support::{Scratch, outcomes, record, shipped, skip};
 
 /// The files of a run.
 const FILES: [&str; 4] = ["record.json", "junit.xml", "report.html", "summary.md"];
@@ -311,4 +311,29 @@ fn only_cases_that_are_open_have_more_rounds() {
     let counts: Vec<_> = record.cases.iter().map(|case| case.rounds.len()).collect();
     assert_eq!(counts, [6, 2]);
     assert_eq!(turns(&record)[4..], [3, 4, 5, 6].map(|round| ("s/read", round)));
+}
+
+#[test]
+fn an_author_s_control_characters_reach_no_terminal_and_break_no_xml() {
+    let scratch = Scratch::new();
+    let strange = r#"\u001b]0;title\u0007 \u0000 \u000b \uFFFE ]]> & <b> \u202E"#;
+    let text = plan("iops < 1", &format!("why = \"{strange}\"\n[run]\nrounds = 1"));
+    let text = text.replace("[disks.a]", &format!("description = \"{strange}\"\n[disks.a]"));
+    let always = ["--simulate", "--color", "always"];
+    let ran = scratch.run_plan(&text, &always).expect(1);
+    let again = scratch.run(&["report", "out/record.json", "--color", "always"]).expect(0);
+    let shown = scratch.run(&["show", "plan.toml", "--color", "always"]).expect(0);
+    let listed = scratch.run(&["list", "plan.toml", "--color", "always"]).expect(0);
+    for text in [&ran.stdout, &ran.stderr, &again.stdout, &shown.stdout, &listed.stdout] {
+        for character in ["\x1b]", "\x07", "\0", "\x0b", "\u{fffe}", "\u{202e}"] {
+            assert!(!text.contains(character), "{character:?} in {text:?}");
+        }
+    }
+    assert_eq!(junit(&scratch).len(), 1);
+    let this_test = "simulate::an_author_s_control_characters_reach_no_terminal_and_break_no_xml";
+    let path = scratch.path("out/junit.xml");
+    match std::process::Command::new("xmllint").arg("--noout").arg(path).status() {
+        Ok(status) => assert!(status.success(), "xmllint does not take it"),
+        Err(_) => skip(this_test, "xmllint is not there", "install libxml2-utils"),
+    }
 }
