@@ -316,7 +316,7 @@ fn only_cases_that_are_open_have_more_rounds() {
 #[test]
 fn an_author_s_control_characters_reach_no_terminal_and_break_no_xml() {
     let scratch = Scratch::new();
-    let strange = r#"\u001b]0;title\u0007 \u0000 \u000b \uFFFE ]]> & <b> \u202E"#;
+    let strange = r"\u001b]0;title\u0007 \u0000 \u000b \uFFFE ]]> & <b> \u202E";
     let text = plan("iops < 1", &format!("why = \"{strange}\"\n[run]\nrounds = 1"));
     let text = text.replace("[disks.a]", &format!("description = \"{strange}\"\n[disks.a]"));
     let always = ["--simulate", "--color", "always"];
