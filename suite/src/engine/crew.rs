@@ -313,8 +313,9 @@ fn sync_all(files: &Files) -> Vec<FinalSync> {
 
 /// Flushes one, and says what the thread has used in all.
 fn sync_one(file: &File) -> FinalSync {
+    let started = monotonic_ns();
     let errno = file.sync_all().err().map(|error| error.raw_os_error().unwrap_or(0));
-    FinalSync { ended: monotonic_ns(), errno, cpu: cpu_time().unwrap_or_default() }
+    FinalSync { started, ended: monotonic_ns(), errno, cpu: cpu_time().unwrap_or_default() }
 }
 
 /// Processor time of the calling thread.

@@ -56,7 +56,7 @@ impl Files {
         Ok(Self {
             members: members.collect::<Result<_, _>>()?,
             stripe: chunk.map(|chunk| StripeMap::new(chunk.0, files.len())),
-            memory_align: files.iter().map(|file| file.memory_align).max().unwrap_or(1),
+            memory_align: files.iter().map(|file| file.memory_align).fold(1, usize::max),
             write_flags: match job.write_sync {
                 WriteSync::None => 0,
                 WriteSync::Dsync => RWF_DSYNC,

@@ -1,7 +1,7 @@
 //! Moves bytes and counts.
 //!
 //! [`run`] takes a [`Job`], plain numbers and open files, and returns a
-//! [`Measurement`](crate::measure::Measurement). It allocates before the start line and not after
+//! [`Measurement`]. It allocates before the start line and not after
 //! it; in the loop there is no lock, no formatting, no system call but the one that moves data,
 //! and no branch that the job could have settled. Nothing here knows plans or expectations, or
 //! where a file came from.
@@ -26,6 +26,7 @@ mod buffer;
 mod crew;
 mod driver;
 mod files;
+mod flight;
 mod job;
 mod offsets;
 mod outcome;

@@ -13,6 +13,7 @@ use super::tally::Failure;
 /// The flush of one member at the end of a job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FinalSync {
+    pub(super) started: u64,
     pub(super) ended: u64,
     /// The error number, if it failed.
     pub(super) errno: Option<i32>,
@@ -37,8 +38,8 @@ impl Outcome<'_> {
         self.workers.iter().map(|done| done.counted.ended).max().unwrap_or(self.start)
     }
 
-    /// The measurement, with the flush of each member that was begun at `ended`, if there was
-    /// one. `has_cpu` is whether there is a processor that was used.
+    /// The measurement, with the flush of each member at the end, if there was one. `has_cpu` is
+    /// whether there is a processor that was used.
     pub(super) fn measurement(self, syncs: &[FinalSync], has_cpu: bool) -> Measurement {
         let job = self.job;
         let lane = Lane::default();
@@ -94,14 +95,14 @@ impl Outcome<'_> {
     fn count_syncs(&self, lane: &Lane, syncs: &[FinalSync]) -> Counted {
         let mut tally = Tally::new(lane, self.job, self.members.len());
         tally.begin(self.job, self.start);
-        let started = self.ended();
+        let started = syncs.iter().map(|sync| sync.started).min().unwrap_or(self.start);
         tally.submitted(started, syncs.len() as u64);
         let mut in_order: Vec<_> = (0..).zip(syncs).collect();
         in_order.sort_by_key(|(_, sync)| sync.ended);
         for (member, sync) in in_order {
             tally.reaped(sync.ended);
             match sync.errno {
-                None => tally.completed(IoKind::Sync, started, 0),
+                None => tally.completed(IoKind::Sync, sync.started, 0),
                 Some(errno) => {
                     tally.failed(IoKind::Sync, Failure { errno, member, offset: 0 });
                 }

@@ -6,7 +6,7 @@ use nix::errno::Errno;
 
 use super::buffer::Arena;
 use super::files::Files;
-use super::uring::Ring;
+use super::uring::{ENTRIES_MAX, Ring};
 use crate::engine::{Backend, EngineError, Job, prefers_ring};
 
 /// Where the administrator can forbid rings.
@@ -106,7 +106,14 @@ pub(super) fn refusal(job: &Job, error: &io::Error) -> EngineError {
 
 /// Makes a ring of the job's size, and reads one block of each member through it.
 fn try_target(job: &Job, files: &Files) -> Result<(), String> {
-    let entries = job.queue_depth as usize * job.parts_max(files.members.len());
+    let parts = job.parts_max(files.members.len());
+    if parts > ENTRIES_MAX {
+        return Err(format!(
+            "an I/O falls into up to {parts} parts, and a ring holds {ENTRIES_MAX}: use larger \
+             chunks or smaller blocks"
+        ));
+    }
+    let entries = job.queue_depth as usize * parts;
     let mut ring = Ring::new(entries).map_err(|error| explain(&error))?;
     ring.turn().map_err(|error| explain(&error))?;
     let mut arena = Arena::new(job.granularity.0 as usize, files.memory_align)

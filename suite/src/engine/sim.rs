@@ -78,7 +78,7 @@ pub(super) fn run(
 
 fn final_sync(disk: &mut Disk, now: u64) -> FinalSync {
     let served = disk.serve(Nanos(now), Operation::Flush, 0);
-    FinalSync { ended: served.at.0, errno: served.errno, cpu: CpuUse::default() }
+    FinalSync { started: now, ended: served.at.0, errno: served.errno, cpu: CpuUse::default() }
 }
 
 /// Disks and workers, and what is going to happen.

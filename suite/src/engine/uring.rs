@@ -18,24 +18,26 @@ use nix::libc;
 use super::batch::Batch;
 use super::buffer::{Arena, Buffers};
 use super::driver::{Done, Driver};
-use super::files::{After, Files, is_passing};
+use super::files::Files;
+use super::flight::{Part, Slot};
 use super::probe::refusal;
 use super::requests::Request;
 use super::stripe::Extent;
-use super::tally::Failure;
 use crate::engine::{EngineError, Flush, Job};
 use crate::measure::IoKind;
 use crate::os::clock::monotonic_ns;
 
 /// The most submissions that a ring holds (`IORING_MAX_ENTRIES`).
-const ENTRIES_MAX: usize = 32_768;
+pub(super) const ENTRIES_MAX: usize = 32_768;
 
 /// The most bytes that can be registered as one buffer.
 const FIXED_BYTES_MAX: usize = 1 << 30;
 
 /// A ring, and what of it this kernel has.
 pub(super) struct Ring {
-    ring: IoUring,
+    queues: IoUring,
+    /// How many submissions may be on their way, so that no queue is ever full.
+    entries: usize,
     /// What is in use, for the record.
     pub(super) features: Vec<&'static str>,
 }
@@ -44,31 +46,28 @@ impl Ring {
     /// A ring for so many submissions at a time. To be made by the thread that uses it.
     pub(super) fn new(entries: usize) -> io::Result<Self> {
         let entries = entries.clamp(1, ENTRIES_MAX).next_power_of_two() as u32;
-        // Linux 6.1 and later run completions when this thread asks for them; 6.0 knows of the
-        // one thread; before that there is neither.
-        let deferred =
-            IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries);
+        // Linux 6.1 runs completions when this thread asks for them; 6.0 knows of the one thread;
+        // before that there is neither, which is answered with EINVAL.
+        let mut builder = IoUring::builder();
+        builder.setup_single_issuer().setup_defer_taskrun();
         let is_unknown = |error: &io::Error| error.raw_os_error() == Some(Errno::EINVAL as i32);
-        match deferred {
-            Ok(ring) => Ok(Self { ring, features: vec!["single issuer", "deferred task work"] }),
+        let (queues, features) = match builder.build(entries) {
             Err(error) if is_unknown(&error) => {
                 match IoUring::builder().setup_single_issuer().build(entries) {
-                    Ok(ring) => Ok(Self { ring, features: vec!["single issuer"] }),
-                    Err(error) if is_unknown(&error) => {
-                        Ok(Self { ring: IoUring::new(entries)?, features: Vec::new() })
-                    }
-                    Err(error) => Err(error),
+                    Err(error) if is_unknown(&error) => (IoUring::new(entries), vec![]),
+                    built => (built, vec!["single issuer"]),
                 }
             }
-            Err(error) => Err(error),
-        }
+            built => (built, vec!["single issuer", "deferred task work"]),
+        };
+        Ok(Self { queues: queues?, entries: entries as usize, features })
     }
 
     /// Makes the members known to the ring, so that no I/O has to look its file up.
     fn register_files(&mut self, files: &Files) -> io::Result<()> {
         let descriptors: Vec<_> =
             files.members.iter().map(|member| member.file.as_raw_fd()).collect();
-        self.ring.submitter().register_files(&descriptors)?;
+        self.queues.submitter().register_files(&descriptors)?;
         self.features.push("registered files");
         Ok(())
     }
@@ -83,7 +82,7 @@ impl Ring {
         }
         // SAFETY: the arena lives until the ring's last I/O is done: whoever owns both leaks it
         // rather than free it earlier.
-        let registered = unsafe { self.ring.submitter().register_buffers(&[whole]) }.is_ok();
+        let registered = unsafe { self.queues.submitter().register_buffers(&[whole]) }.is_ok();
         if registered {
             self.features.push("fixed buffers");
         }
@@ -93,21 +92,21 @@ impl Ring {
     /// Does one no-op, to see that the ring turns.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         // SAFETY: a no-op touches no memory.
-        unsafe { self.ring.submission().push(&opcode::Nop::new().build()) }
+        unsafe { self.queues.submission().push(&opcode::Nop::new().build()) }
             .map_err(|_| Errno::ENOBUFS)?;
         self.wait_for_one().map(drop)
     }
 
     /// Does so many no-ops at once, and returns how many came back.
     pub(super) fn turn_many(&mut self, count: usize) -> io::Result<usize> {
-        let mut submissions = self.ring.submission();
+        let mut submissions = self.queues.submission();
         for _ in 0..count {
             // SAFETY: a no-op touches no memory.
             unsafe { submissions.push(&opcode::Nop::new().build()) }.map_err(|_| Errno::ENOBUFS)?;
         }
         drop(submissions);
-        self.ring.submit_and_wait(count)?;
-        Ok(self.ring.completion().count())
+        self.queues.submit_and_wait(count)?;
+        Ok(self.queues.completion().count())
     }
 
     /// Fills the arena from the beginning of a file, to see that the ring can reach it.
@@ -116,17 +115,17 @@ impl Ring {
         let address = arena.address(0, len);
         let entry = opcode::Read::new(Fd(file.as_raw_fd()), address, len as u32).build();
         // SAFETY: the buffer and the file live until the read is done, which is waited for below.
-        unsafe { self.ring.submission().push(&entry) }.map_err(|_| Errno::ENOBUFS)?;
+        unsafe { self.queues.submission().push(&entry) }.map_err(|_| Errno::ENOBUFS)?;
         self.wait_for_one()
     }
 
     fn wait_for_one(&mut self) -> io::Result<u32> {
         loop {
-            match self.ring.submit_and_wait(1) {
+            match self.queues.submit_and_wait(1) {
                 Err(error) if error.raw_os_error() == Some(Errno::EINTR as i32) => {}
                 Err(error) => return Err(error),
                 Ok(_) => {
-                    if let Some(entry) = self.ring.completion().next() {
+                    if let Some(entry) = self.queues.completion().next() {
                         return u32::try_from(entry.result())
                             .map_err(|_| io::Error::from_raw_os_error(-entry.result()));
                     }
@@ -134,30 +133,6 @@ impl Ring {
             }
         }
     }
-}
-
-/// One I/O in flight.
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    request: Request,
-    started: u64,
-    /// Parts that are not done.
-    parts_left: u32,
-    /// How many there were.
-    parts: u32,
-    failure: Option<Failure>,
-}
-
-/// What one submission is to do.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    slot: u32,
-    extent: Extent,
-    /// Where the I/O's buffer lies.
-    buffer: usize,
-    /// Bytes of the extent that are done.
-    done: u32,
-    attempts: u32,
 }
 
 /// One worker, ready to start.
@@ -183,6 +158,8 @@ struct Flight<'run> {
     parts_max: usize,
     /// Submissions that the kernel has, or will have with the next call.
     outstanding: usize,
+    /// The most of them that the ring has room for.
+    entries: usize,
 }
 
 impl<'run> RingWorker<'run> {
@@ -194,15 +171,14 @@ impl<'run> RingWorker<'run> {
         buffers: Buffers,
     ) -> Result<Self, EngineError> {
         let depth = job.queue_depth as usize;
-        let parts_max = job.parts_max(files.members.len());
         let refused = |error: io::Error| refusal(job, &error);
-        let mut ring = Ring::new(depth * parts_max).map_err(refused)?;
+        let mut ring = Ring::new(depth * job.parts_max(files.members.len())).map_err(refused)?;
         ring.register_files(files).map_err(refused)?;
         let fixed = ring.register_buffers(&buffers);
         Ok(Self {
+            flight: Flight::new(job, files, buffers, fixed, ring.entries),
             driver,
             ring,
-            flight: Flight::new(job, files, buffers, fixed, parts_max),
             batch: Batch::new(depth),
         })
     }
@@ -233,10 +209,10 @@ impl<'run> RingWorker<'run> {
 
     fn work<const STRIPED: bool, const FIXED: bool>(&mut self) -> io::Result<()> {
         let Self { driver, ring, flight, batch } = self;
-        let (submitter, mut submissions, mut completions) = ring.ring.split();
+        let (submitter, mut submissions, mut completions) = ring.queues.split();
         let mut requests = vec![Request::FLUSH; batch.submit_max()];
         loop {
-            let room = flight.free_count.min(requests.len());
+            let room = flight.room::<STRIPED>().min(requests.len());
             let drawn = driver.draw(&mut requests[..room]);
             for request in &requests[..drawn] {
                 flight.launch::<STRIPED, FIXED>(*request, &submitter, &mut submissions)?;
@@ -250,7 +226,7 @@ impl<'run> RingWorker<'run> {
             if flight.outstanding == 0 {
                 return Ok(());
             }
-            let more = driver.submitting() && flight.free_count > 0;
+            let more = driver.submitting() && flight.room::<STRIPED>() > 0;
             let wait = if more { 0 } else { batch.wait_for().min(flight.outstanding) };
             enter(&submitter, wait)?;
             completions.sync();
@@ -274,15 +250,9 @@ impl<'run> RingWorker<'run> {
 }
 
 impl<'run> Flight<'run> {
-    fn new(job: &Job, files: &'run Files, buffers: Buffers, fixed: bool, parts_max: usize) -> Self {
-        let depth = job.queue_depth;
-        let slot =
-            Slot { request: Request::FLUSH, started: 0, parts_left: 0, parts: 0, failure: None };
-        let extent = Extent { member: 0, offset: 0, at: 0, len: 0 };
-        let parts = (0..depth).flat_map(|slot| {
-            let part = Part { slot, extent, buffer: 0, done: 0, attempts: 0 };
-            std::iter::repeat_n(part, parts_max)
-        });
+    fn new(job: &Job, files: &'run Files, buffers: Buffers, fixed: bool, entries: usize) -> Self {
+        let (depth, parts_max) = (job.queue_depth, job.parts_max(files.members.len()));
+        let parts = (0..depth).flat_map(|slot| std::iter::repeat_n(Part::free(slot), parts_max));
         Self {
             files,
             buffers: ManuallyDrop::new(buffers),
@@ -291,13 +261,24 @@ impl<'run> Flight<'run> {
                 Some((_, Flush::Fdatasync)) => FsyncFlags::DATASYNC,
                 _ => FsyncFlags::empty(),
             },
-            slots: vec![slot; depth as usize].into(),
+            slots: vec![Slot::FREE; depth as usize].into(),
             // Those that were used last are used next, while the caches still know them.
             free: (0..depth).rev().collect(),
             free_count: depth as usize,
             parts: parts.collect(),
             parts_max,
             outstanding: 0,
+            entries,
+        }
+    }
+
+    /// How many more I/Os can be launched now.
+    #[inline]
+    fn room<const STRIPED: bool>(&self) -> usize {
+        if STRIPED {
+            self.free_count.min((self.entries - self.outstanding) / self.parts_max)
+        } else {
+            self.free_count
         }
     }
 
@@ -393,34 +374,12 @@ impl<'run> Flight<'run> {
         None
     }
 
-    /// Decides about a part that was not done in one go: whether to go on with it. If not, it
-    /// was finished now, or its I/O has failed.
+    /// As [`Part::mend`], for the part with this index.
     #[cold]
     fn mend(&mut self, index: usize, result: i32, driver: &mut Driver<'_>) -> bool {
         let part = &mut self.parts[index];
-        let slot = &mut self.slots[part.slot as usize];
         let member = &self.files.members[part.extent.member as usize];
-        let errno = if result < 0 {
-            if is_passing(-result, &mut part.attempts) {
-                return true;
-            }
-            -result
-        } else {
-            match member.after(part.done, result.unsigned_abs(), part.extent.len) {
-                After::Complete => {
-                    driver.short_transfer();
-                    return false;
-                }
-                After::Again(done) => {
-                    part.done = done;
-                    return true;
-                }
-                After::Ended => 0,
-            }
-        };
-        let offset = part.extent.offset + u64::from(part.done);
-        slot.failure.get_or_insert(Failure { errno, member: part.extent.member, offset });
-        false
+        part.mend(&mut self.slots[part.slot as usize], member, result, driver)
     }
 
     #[inline]

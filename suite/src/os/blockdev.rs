@@ -3,10 +3,12 @@
 //! Everything here is small text files under `/sys/dev/block/MAJOR:MINOR`, read without opening
 //! the device. A partition has its own folder, inside its disk's.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -147,6 +149,14 @@ impl Sysfs {
                 format!("odd counters of {number}: {text:?}"),
             )
         })
+    }
+
+    /// The file that a loop device shows as a device, by the kernel's word; `None` for others.
+    #[must_use]
+    pub fn backing_file(&self, number: DeviceNumber) -> Option<PathBuf> {
+        let name = fs::read(self.folder(number).join("loop/backing_file")).ok()?;
+        let name = name.strip_suffix(b"\n").unwrap_or(&name);
+        Some(PathBuf::from(OsStr::from_bytes(name)))
     }
 
     fn folder(&self, number: DeviceNumber) -> PathBuf {

@@ -7,6 +7,7 @@ pub mod blockdev;
 pub mod clock;
 pub mod cpu;
 pub mod direct;
+pub mod extents;
 pub mod host;
 pub mod io;
 pub mod mounts;

@@ -1,5 +1,6 @@
 //! One disk of the plan: what it is on this machine, or what it would be made as.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -178,7 +179,16 @@ pub(super) fn existing(
     let file = identity::open(Some(&name), path, OFlag::O_RDONLY, want)?;
     let identity = Identity::of(&file).map_err(failed)?;
     let (kind, filesystem, block_device) = match identity.kind() {
-        Kind::BlockDevice => (DiskKind::Device, None, host.sysfs.device(identity.device())),
+        Kind::BlockDevice => {
+            // What a loop device stands on may lie out of sight (in another mount namespace); then
+            // there is nothing to look at.
+            if let Some(backing) = host.sysfs.backing_file(identity.device())
+                && let Ok(image) = File::open(&backing)
+            {
+                prove::no_holes(&image, &backing)?;
+            }
+            (DiskKind::Device, None, host.sysfs.device(identity.device()))
+        }
         Kind::File | Kind::Directory => {
             prove::no_holes(&file, path)?;
             let under = Under::find(host, path, &file).map_err(failed)?;

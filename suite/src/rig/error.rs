@@ -211,8 +211,8 @@ pub enum RigError {
     },
     /// A file with holes.
     #[error(
-        "only {allocated} of the {bytes} of {path} are allocated: reads of the holes would not \
-         reach the disk",
+        "only {allocated} of the {bytes} of {path} hold data: reads of the rest would not reach \
+         the disk",
         path = path.display()
     )]
     Sparse {

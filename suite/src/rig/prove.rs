@@ -13,6 +13,7 @@ use super::error::RigError;
 use super::fill::AlignedBuffer;
 use super::identity;
 use crate::os::direct::DirectAlign;
+use crate::os::extents;
 use crate::units::Bytes;
 
 /// `st_blocks` counts in these, whatever the file system's own blocks are (inode(7)).
@@ -22,8 +23,8 @@ const STAT_BLOCK_BYTES: u64 = 512;
 /// disks.
 const LARGE_BLOCK_BYTES: u32 = 4096;
 
-/// Checks that all of a file is allocated: reads of holes and first writes to them are measured
-/// in memory.
+/// Checks that all of a file was written: reads of holes, and of what was allocated and never
+/// written, are measured in memory, and so are first writes to them.
 pub(super) fn no_holes(file: &File, path: &Path) -> Result<(), RigError> {
     let failed = |source| RigError::system("look at", path, source);
     let (bytes, mut allocated) = allocation(file).map_err(failed)?;
@@ -31,6 +32,9 @@ pub(super) fn no_holes(file: &File, path: &Path) -> Result<(), RigError> {
         // Some file systems (ZFS) count only when all of theirs has been written out.
         syncfs(file).map_err(|errno| RigError::system("write out", path, errno))?;
         (_, allocated) = allocation(file).map_err(failed)?;
+    }
+    if let Some(written) = extents::written_bytes(file).map_err(failed)? {
+        allocated = allocated.min(written);
     }
     if allocated < bytes {
         let (bytes, allocated) = (Bytes(bytes), Bytes(allocated));
