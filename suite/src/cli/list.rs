@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::cli::show::duration;
+use crate::cli::show::about;
 use crate::cli::{load, out};
 use crate::plan::Plan;
 use crate::record::ExitCode;
@@ -58,12 +58,13 @@ pub(super) fn run(args: &Args) -> ExitCode {
 }
 
 fn as_text(path: &Path, plan: &Plan) -> String {
+    let (least, most) = session::expected_time(plan);
     let mut text = format!(
-        "{}: {}{}, about {}, destroys nothing that exists\n",
+        "{}: {}{}, {}, destroys nothing that exists\n",
         path.display(),
         plan.description.as_ref().map_or(String::new(), |words| format!("{}. ", escaped(words))),
         counted(plan.cases.len(), "case"),
-        duration(session::expected_time(plan).0),
+        about(least, most),
     );
     for (index, case) in plan.cases.iter().enumerate() {
         let conditions = plan.assertions.iter().filter(|one| one.case == index).count();

@@ -88,6 +88,10 @@ pub fn main() -> std::process::ExitCode {
         Err(error) => return usage(&error),
     };
     out::set_color(cli.color);
+    if let Err(error) = signals::outlive_file_size_limit() {
+        out::error(&format!("can't prepare for the limit on file sizes: {error}"));
+        return out::finish(ExitCode::NotMeasured);
+    }
     let code = match cli.command {
         Command::Check(args) => check::run(&args),
         Command::Show(args) => show::run(&args),
@@ -102,13 +106,13 @@ pub fn main() -> std::process::ExitCode {
 
 /// Help and version go to standard output with code 0, mistakes to standard error with code 2.
 fn usage(error: &clap::Error) -> std::process::ExitCode {
-    let failed = error.print().is_err();
-    let code = match (error.use_stderr(), failed) {
-        (true, _) => ExitCode::Invalid,
-        (false, true) => ExitCode::NotMeasured,
-        (false, false) => ExitCode::Passed,
-    };
-    out::finish(code)
+    let text = error.render().ansi().to_string();
+    if error.use_stderr() {
+        out::say(text.trim_end());
+        return out::finish(ExitCode::Invalid);
+    }
+    out::print(&text);
+    out::finish(ExitCode::Passed)
 }
 
 #[cfg(test)]

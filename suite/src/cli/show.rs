@@ -114,11 +114,20 @@ pub(super) fn text(plan: &Plan, preview: &Preview) -> String {
     text
 }
 
-/// A time as a person says it: `6 s`, `9 min`, `2 h 10 min`.
-pub(super) fn duration(time: Nanos) -> String {
+/// How long something takes, as a person says it: `about 6 s`, `about 2 h 10 min to 6 h 30 min`.
+pub(super) fn about(least: Nanos, most: Nanos) -> String {
+    match (duration(least), duration(most)) {
+        (_, most) if most.is_empty() => "less than 1 s".to_owned(),
+        (least, most) if least.is_empty() || least == most => format!("about {most}"),
+        (least, most) => format!("about {least} to {most}"),
+    }
+}
+
+/// `6 s`, `9 min`, `2 h 10 min`; nothing of less than half a second.
+fn duration(time: Nanos) -> String {
     let seconds = time.as_secs().round() as i64;
     match seconds {
-        ..=0 => "less than 1 s".to_owned(),
+        ..=0 => String::new(),
         1..=119 => format!("{seconds} s"),
         120..=7_199 => format!("{} min", (seconds + 30) / 60),
         _ => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
@@ -128,11 +137,10 @@ pub(super) fn duration(time: Nanos) -> String {
 fn effort(plan: &Plan, preview: &Preview) -> String {
     let (least, most) = preview.expected;
     let rounds = plan.run.rounds;
-    let (count, time) = if rounds.min == rounds.max {
-        (counted(rounds.min as usize, "round"), duration(least))
+    let count = if rounds.min == rounds.max {
+        counted(rounds.min as usize, "round")
     } else {
-        let count = format!("{} to {} rounds", rounds.min, rounds.max);
-        (count, format!("{} to {}", duration(least), duration(most)))
+        format!("{} to {} rounds", rounds.min, rounds.max)
     };
     let profile = plan.profile.as_ref().map_or(String::new(), |name| format!(", profile {name}"));
     let cases = counted(preview.cases.len(), "case");
@@ -141,7 +149,7 @@ fn effort(plan: &Plan, preview: &Preview) -> String {
         Bytes(0) => String::new(),
         bytes => format!(", after {bytes} were written to make the disks"),
     };
-    format!("{cases}, {count}{profile}, about {time}{fill}")
+    format!("{cases}, {count}{profile}, {}{fill}", about(least, most))
 }
 
 fn storage(survey: &Survey) -> String {

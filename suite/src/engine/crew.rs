@@ -124,6 +124,17 @@ impl Drop for Lifeline<'_> {
     }
 }
 
+/// Ends the load when the watcher panics, in what listens to it: nobody would hear of the end.
+struct Leash<'run>(&'run Common);
+
+impl Drop for Leash<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop(monotonic_ns());
+        }
+    }
+}
+
 /// What all workers of a job know.
 struct Crew<'run> {
     job: &'run Job,
@@ -224,6 +235,7 @@ impl<'run> Crew<'run> {
         let start = monotonic_ns();
         self.common.start(self.job, start);
         line.call(Call::Start(start));
+        let _leash = Leash(self.common);
         let mut watch = Watch::new(self.job, self.lanes, start);
         let mut next_report = start + REPORT_EVERY;
         let mut done: Vec<(u32, Result<Done, EngineError>)> = Vec::new();

@@ -50,7 +50,7 @@ mod tests;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
 use crate::measure::Measurement;
 use crate::os::cpu::Affinity;
@@ -107,7 +107,7 @@ impl Engine {
                             .num_threads(job.workers as usize)
                             .thread_name(|number| format!("worker {number}"))
                             .build()
-                            .map_err(|error| no_workers(error.to_string()))?;
+                            .map_err(|error| no_workers(too_many(&error)))?;
                         place.insert(pool)
                     }
                 };
@@ -127,6 +127,11 @@ pub fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, EngineError> {
     Engine::new().run(job, control, progress)
+}
+
+/// What keeps threads from being made, and what to do about it.
+fn too_many(error: &ThreadPoolBuildError) -> String {
+    format!("{error}; raise the limit with `ulimit -u`, or ask for fewer workers")
 }
 
 /// Asserts what the fields of a job promise.

@@ -314,7 +314,13 @@ impl RigError {
             Self::Sparse { .. } => {
                 "write it in full, on a file system that doesn't compress".into()
             }
-            Self::System { source, .. } => system_help(source)?.into(),
+            Self::System { operation, source, .. } => match system_help(source) {
+                Some(help) => help.into(),
+                None if operation.starts_with("make") => {
+                    "choose another directory, with `--work-dir DIR` or `--disk NAME=DIR`".into()
+                }
+                None => return None,
+            },
             _ => return None,
         };
         Some(help)
@@ -373,6 +379,9 @@ fn system_help(source: &io::Error) -> Option<&'static str> {
         ),
         Errno::EFBIG => Some("this file system has no files of that size: use a smaller `size`"),
         Errno::EACCES | Errno::EPERM => Some("run as a user who may, or bind another disk"),
+        Errno::EMFILE | Errno::ENFILE => {
+            Some("there are too many open files: raise the limit with `ulimit -n`")
+        }
         Errno::EIO => Some("the disk failed: see the kernel's log (`dmesg`)"),
         _ => None,
     }

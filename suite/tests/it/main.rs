@@ -1,3 +1,10 @@
 //! Tests of the product as a whole: one binary, so that it is linked once.
 
+mod cli;
+mod interrupt;
 mod plans;
+mod readme;
+mod real;
+mod sandbox;
+mod simulate;
+mod support;

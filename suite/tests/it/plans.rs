@@ -9,7 +9,8 @@ use std::sync::LazyLock;
 use diskproof::diag::{Diagnostic, Source, render_all};
 use diskproof::plan::{self, Against, Plan, Test, Workload};
 use proptest::prelude::*;
-use snapbox::{Assert, Data};
+
+use crate::support::compare;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/plans").join(name)
@@ -36,20 +37,6 @@ fn source(text: &str) -> Source {
 
 fn checked(source: &Source, profile: Option<&str>) -> Result<Plan, Vec<Diagnostic>> {
     plan::parse(source).and_then(|raw| plan::check(&raw, profile))
-}
-
-/// Compares each text with the file of its name, and tells of all that differ at once.
-fn compare(texts: Vec<(PathBuf, String)>) {
-    let assert = Assert::new().action_env("SNAPSHOTS");
-    let wrong: Vec<_> = texts
-        .into_iter()
-        .filter_map(|(path, text)| {
-            let expected = Data::read_from(&path, None).raw();
-            assert.try_eq(Some(&path.display()), text.into(), expected).err()
-        })
-        .map(|error| error.to_string())
-        .collect();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
