@@ -93,12 +93,13 @@ pub(super) fn text(plan: &Plan, preview: &Preview) -> String {
         let what = format!("{}{stripe}", shortened(&names));
         text += &row("setup", &format!("{}{}", setup.name, setup.point), &what);
     }
-    if let Some(ring) = &preview.ring {
-        let state = match &ring.reason {
+    for (name, probed) in [("io_uring", &preview.ring), ("libaio", &preview.libaio)] {
+        let Some(probed) = probed else { continue };
+        let state = match &probed.reason {
             Some(reason) => format!("no: {reason}"),
             None => "yes".to_owned(),
         };
-        text += &row("io_uring", &state, "");
+        text += &row(name, &state, "");
     }
     if preview.without_baseline > 0 {
         let asked = counted(preview.without_baseline, "condition");
@@ -260,6 +261,7 @@ fn as_json(plan: &Plan, preview: &Preview) -> serde_json::Value {
         "disks": disks.collect::<Vec<_>>(),
         "cases": cases.collect::<Vec<_>>(),
         "io_uring": ring.map(|ring| ring.usable),
+        "libaio": preview.libaio.as_ref().map(|libaio| libaio.usable),
         "destroys": [],
         "troubles": preview.troubles.iter().map(|trouble| serde_json::json!({
             "category": trouble.category().to_string(),

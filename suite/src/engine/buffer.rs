@@ -36,6 +36,8 @@ pub(super) struct Arena {
     /// First byte of the mapping with the alignment that was asked for.
     base: NonNull<u8>,
     len: usize,
+    /// Whether the mapping is to stay for ever.
+    leaked: bool,
 }
 
 // SAFETY: an arena owns its mapping, which any thread may use and unmap.
@@ -62,7 +64,7 @@ impl Arena {
         assert!(skip <= spare, "a mapping begins at a page");
         // SAFETY: `skip` is at most `spare`, by which the mapping is longer than `len`.
         let base = unsafe { mapping.add(skip) };
-        Ok(Self { mapping, mapped, base, len })
+        Ok(Self { mapping, mapped, base, len, leaked: false })
     }
 
     /// The address of a part, which must lie within.
@@ -93,10 +95,18 @@ impl Arena {
     pub(super) fn len(&self) -> usize {
         self.len
     }
+
+    /// Leaves the memory mapped for ever: the kernel may still write to it.
+    pub(super) fn leak(&mut self) {
+        self.leaked = true;
+    }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
+        if self.leaked {
+            return;
+        }
         // SAFETY: this is the mapping that `new` made, and no reference to it outlives `self`.
         // A failure would leave memory mapped, which is all that could be done about it anyway.
         let _ = unsafe { munmap(self.mapping.cast(), self.mapped.get()) };

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rayon::ThreadPool;
 
+use super::aio::AioWorker;
 use super::buffer::Buffers;
 use super::driver::{Common, Done, Driver};
 use super::files::Files;
@@ -152,9 +153,10 @@ struct Finished {
     features: Vec<&'static str>,
 }
 
-/// A worker of either back end.
+/// A worker of any back end.
 enum Worker<'run> {
     Ring(Box<RingWorker<'run>>),
+    Aio(Box<AioWorker<'run>>),
     Sync(Box<SyncWorker<'run>>),
 }
 
@@ -174,6 +176,7 @@ impl<'run> Crew<'run> {
         if let Call::Start(start) = line.wait() {
             let done = match worker {
                 Worker::Ring(worker) => worker.run(self.job, start),
+                Worker::Aio(worker) => worker.run(self.job, start),
                 Worker::Sync(worker) => Ok(worker.run(self.job, start)),
             };
             tell(News::Done(number, done));
@@ -192,6 +195,11 @@ impl<'run> Crew<'run> {
                 let worker = RingWorker::new(self.job, self.files, driver, buffers)?;
                 let features = worker.features();
                 (Worker::Ring(Box::new(worker)), features)
+            }
+            Way::Libaio => {
+                let worker = AioWorker::new(self.job, self.files, driver, buffers)?;
+                let features = worker.features();
+                (Worker::Aio(Box::new(worker)), features)
             }
             Way::Sync => {
                 let worker = SyncWorker::new(self.job, self.files, driver, buffers);

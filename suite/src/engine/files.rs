@@ -64,6 +64,11 @@ impl Files {
             },
         })
     }
+
+    /// Whether all of them are without the page cache.
+    pub(super) fn are_direct(&self) -> bool {
+        self.members.iter().all(|member| member.align > 1)
+    }
 }
 
 impl Member {

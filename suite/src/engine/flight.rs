@@ -1,44 +1,102 @@
-//! I/Os in flight and their parts, and what becomes of a part that is not done in one go.
+//! I/Os in flight: what a back end with a queue does, whichever queue that is.
+//!
+//! Each I/O has a slot, and each part of it a submission of its own that is known by the part's
+//! number: without a stripe both numbers are the same. I/Os go out in batches, completions are
+//! waited for in batches, and a part that is not done in one go is gone on with.
 
+use std::io;
+
+use super::batch::Batch;
+use super::buffer::Buffers;
 use super::driver::Driver;
-use super::files::{After, Member, is_passing};
+use super::files::{After, Files, Member, is_passing};
 use super::requests::Request;
 use super::stripe::Extent;
 use super::tally::Failure;
+use crate::engine::Job;
+use crate::measure::IoKind;
+use crate::os::clock::monotonic_ns;
+
+/// The most submissions on their way at a time: what a ring holds (`IORING_MAX_ENTRIES`).
+pub(super) const ENTRIES_MAX: usize = 32_768;
+
+/// Where submissions go, and completions come from.
+pub(super) trait Queue {
+    /// Queues a submission.
+    fn push(&mut self, submission: Submission) -> io::Result<()>;
+
+    /// Hands over what is queued, and waits for so many completions. Returns how many are there;
+    /// they may be fewer when the call was interrupted.
+    fn enter(&mut self, wait: usize) -> io::Result<usize>;
+
+    /// The next of those completions: the number of its part, and the kernel's answer, which is
+    /// bytes moved or a negative error number.
+    fn next(&mut self) -> Option<(usize, i32)>;
+}
+
+/// What the kernel is asked to do: a part, or the rest of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Submission {
+    /// Number of the part.
+    pub(super) part: usize,
+    pub(super) kind: IoKind,
+    pub(super) member: u32,
+    /// Memory that the flight keeps until the submission is completed, for it alone.
+    pub(super) address: *mut u8,
+    pub(super) len: u32,
+    pub(super) offset: u64,
+}
+
+/// The I/Os in flight of one worker.
+pub(super) struct Flight<'run> {
+    files: &'run Files,
+    /// Given back only when the kernel has done with them.
+    buffers: Buffers,
+    slots: Box<[Slot]>,
+    /// Numbers of the slots that are free: the first `free_count` of these.
+    free: Box<[u32]>,
+    free_count: usize,
+    parts: Box<[Part]>,
+    parts_max: usize,
+    /// Submissions that the kernel has, or will have with the next call.
+    outstanding: usize,
+    /// The most of them that the queue has room for.
+    entries: usize,
+}
 
 /// One I/O in flight.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Slot {
-    pub(super) request: Request,
-    pub(super) started: u64,
+struct Slot {
+    request: Request,
+    started: u64,
     /// Parts that are not done.
-    pub(super) parts_left: u32,
+    parts_left: u32,
     /// How many there were.
-    pub(super) parts: u32,
-    pub(super) failure: Option<Failure>,
+    parts: u32,
+    failure: Option<Failure>,
 }
 
 /// What one submission is to do.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
-    pub(super) slot: u32,
-    pub(super) extent: Extent,
+struct Part {
+    slot: u32,
+    extent: Extent,
     /// Where the I/O's buffer lies.
-    pub(super) buffer: usize,
+    buffer: usize,
     /// Bytes of the extent that are done.
-    pub(super) done: u32,
-    pub(super) attempts: u32,
+    done: u32,
+    attempts: u32,
 }
 
 impl Slot {
     /// One that is free.
-    pub(super) const FREE: Self =
+    const FREE: Self =
         Self { request: Request::FLUSH, started: 0, parts_left: 0, parts: 0, failure: None };
 }
 
 impl Part {
     /// One that belongs to a free slot.
-    pub(super) fn free(slot: u32) -> Self {
+    fn free(slot: u32) -> Self {
         let extent = Extent { member: 0, offset: 0, at: 0, len: 0 };
         Self { slot, extent, buffer: 0, done: 0, attempts: 0 }
     }
@@ -47,7 +105,7 @@ impl Part {
     /// to the last submission is `result`: bytes moved, or a negative error number. If not, it is
     /// finished now, or its I/O has failed.
     #[cold]
-    pub(super) fn mend(
+    fn mend(
         &mut self,
         slot: &mut Slot,
         member: &Member,
@@ -75,6 +133,220 @@ impl Part {
         let offset = self.extent.offset + u64::from(self.done);
         slot.failure.get_or_insert(Failure { errno, member: self.extent.member, offset });
         false
+    }
+}
+
+impl<'run> Flight<'run> {
+    /// None yet, of a worker of this job whose queue has room for so many submissions.
+    pub(super) fn new(job: &Job, files: &'run Files, buffers: Buffers, entries: usize) -> Self {
+        let (depth, parts_max) = (job.queue_depth, job.parts_max(files.members.len()));
+        let parts = (0..depth).flat_map(|slot| std::iter::repeat_n(Part::free(slot), parts_max));
+        Self {
+            files,
+            buffers,
+            slots: vec![Slot::FREE; depth as usize].into(),
+            // Those that were used last are used next, while the caches still know them.
+            free: (0..depth).rev().collect(),
+            free_count: depth as usize,
+            parts: parts.collect(),
+            parts_max,
+            outstanding: 0,
+            entries,
+        }
+    }
+
+    /// From the start line to the end of the last I/O.
+    pub(super) fn run(
+        &mut self,
+        driver: &mut Driver<'_>,
+        batch: &mut Batch,
+        queue: &mut impl Queue,
+    ) -> io::Result<()> {
+        if self.files.stripe.is_some() {
+            self.work::<true>(driver, batch, queue)
+        } else {
+            self.work::<false>(driver, batch, queue)
+        }
+    }
+
+    #[inline]
+    fn work<const STRIPED: bool>(
+        &mut self,
+        driver: &mut Driver<'_>,
+        batch: &mut Batch,
+        queue: &mut impl Queue,
+    ) -> io::Result<()> {
+        let mut requests = vec![Request::FLUSH; batch.submit_max()];
+        loop {
+            let room = self.room::<STRIPED>().min(requests.len());
+            let drawn = driver.draw(&mut requests[..room]);
+            for request in &requests[..drawn] {
+                self.launch::<STRIPED>(*request, queue)?;
+            }
+            if drawn > 0 {
+                let started = monotonic_ns();
+                self.stamp(drawn, started);
+                driver.submitted(started, drawn as u64);
+            }
+            if self.outstanding == 0 {
+                return Ok(());
+            }
+            let more = driver.submitting() && self.room::<STRIPED>() > 0;
+            let wait = if more { 0 } else { batch.wait_for().min(self.outstanding) };
+            let ready = queue.enter(wait)?;
+            if ready == 0 {
+                continue;
+            }
+            let now = monotonic_ns();
+            driver.reaped(now);
+            batch.reaped(ready);
+            while let Some((part, result)) = queue.next() {
+                if let Some(rest) = self.land::<STRIPED>(part, result, driver, now) {
+                    queue.push(rest)?;
+                }
+            }
+            driver.reported();
+        }
+    }
+
+    /// How many more I/Os can be launched now.
+    #[inline]
+    fn room<const STRIPED: bool>(&self) -> usize {
+        if STRIPED {
+            self.free_count.min((self.entries - self.outstanding) / self.parts_max)
+        } else {
+            self.free_count
+        }
+    }
+
+    /// Puts one I/O on its way, but for its start time.
+    #[inline]
+    fn launch<const STRIPED: bool>(
+        &mut self,
+        request: Request,
+        queue: &mut impl Queue,
+    ) -> io::Result<()> {
+        self.free_count -= 1;
+        let slot = self.free[self.free_count];
+        let buffer = match request.kind {
+            IoKind::Read => self.buffers.read_buffer(slot as usize),
+            IoKind::Write => self.buffers.write_buffer(slot as usize, request.len as usize),
+            IoKind::Sync => 0,
+        };
+        let first = slot as usize * self.parts_max;
+        let mut parts = 0;
+        if STRIPED && let Some(stripe) = self.files.stripe {
+            if request.kind == IoKind::Sync {
+                for member in 0..self.files.members.len() as u32 {
+                    let extent = Extent { member, offset: 0, at: 0, len: 0 };
+                    self.set_part(first + parts, buffer, extent);
+                    parts += 1;
+                }
+            } else {
+                for extent in stripe.split(request.offset, request.len) {
+                    self.set_part(first + parts, buffer, extent);
+                    parts += 1;
+                }
+            }
+        } else {
+            let extent = Extent { member: 0, offset: request.offset, at: 0, len: request.len };
+            self.set_part(first, buffer, extent);
+            parts = 1;
+        }
+        let count = parts as u32;
+        self.slots[slot as usize] =
+            Slot { request, started: 0, parts_left: count, parts: count, failure: None };
+        for part in first..first + parts {
+            queue.push(self.submission(part, request.kind))?;
+            self.outstanding += 1;
+        }
+        Ok(())
+    }
+
+    /// The I/Os that were launched last were handed over at this time.
+    #[inline]
+    fn stamp(&mut self, launched: usize, started: u64) {
+        for slot in &self.free[self.free_count..self.free_count + launched] {
+            self.slots[*slot as usize].started = started;
+        }
+    }
+
+    /// Takes note of a completion. Returns what is to be submitted to go on with it, if it is
+    /// not the end of its part.
+    #[inline]
+    fn land<const STRIPED: bool>(
+        &mut self,
+        index: usize,
+        result: i32,
+        driver: &mut Driver<'_>,
+        now: u64,
+    ) -> Option<Submission> {
+        let part = &self.parts[index];
+        let number = part.slot;
+        if result != part.extent.len.cast_signed() && self.mend(index, result, driver) {
+            return Some(self.submission(index, self.slots[number as usize].request.kind));
+        }
+        self.outstanding -= 1;
+        let slot = &mut self.slots[number as usize];
+        slot.parts_left -= 1;
+        if slot.parts_left > 0 {
+            return None;
+        }
+        let Slot { request, started, parts, failure, .. } = *slot;
+        self.free[self.free_count] = number;
+        self.free_count += 1;
+        if let Some(failure) = failure {
+            driver.failed(request.kind, failure, now);
+            return None;
+        }
+        driver.completed(request.kind, started, u64::from(request.len));
+        if STRIPED && request.kind != IoKind::Sync {
+            let first = number as usize * self.parts_max;
+            for part in &self.parts[first..first + parts as usize] {
+                driver.part_completed(part.extent.member, started, u64::from(part.extent.len));
+            }
+        }
+        None
+    }
+
+    /// As [`Part::mend`], for the part with this index.
+    #[cold]
+    fn mend(&mut self, index: usize, result: i32, driver: &mut Driver<'_>) -> bool {
+        let part = &mut self.parts[index];
+        let member = &self.files.members[part.extent.member as usize];
+        part.mend(&mut self.slots[part.slot as usize], member, result, driver)
+    }
+
+    #[inline]
+    fn set_part(&mut self, index: usize, buffer: usize, extent: Extent) {
+        let part = &mut self.parts[index];
+        (part.extent, part.buffer, part.done, part.attempts) = (extent, buffer, 0, 0);
+    }
+
+    /// What does a part, or the rest of it.
+    #[inline]
+    fn submission(&self, index: usize, kind: IoKind) -> Submission {
+        let Part { extent, buffer, done, .. } = self.parts[index];
+        let len = extent.len - done;
+        let at = buffer + (extent.at + done) as usize;
+        Submission {
+            part: index,
+            kind,
+            member: extent.member,
+            address: self.buffers.arena().address(at, len as usize),
+            len,
+            offset: extent.offset + u64::from(done),
+        }
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        // After an error, or in a panic, the kernel may still write to the buffers of I/Os in
+        // flight: memory that is lost is better than memory that changes under its next owner.
+        if self.outstanding > 0 {
+            self.buffers.arena_mut().leak();
+        }
     }
 }
 

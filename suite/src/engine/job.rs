@@ -85,8 +85,8 @@ pub fn parts_max(
     parts.max(if flushes { members } else { 1 })
 }
 
-/// Whether [`Backend::Auto`] takes a ring where there is one: several I/Os in flight need it, and
-/// the parts of an I/O go out side by side through it.
+/// Whether [`Backend::Auto`] takes a ring where there is one, or `libaio`: several I/Os in flight
+/// need one of them, and the parts of an I/O go out side by side through them.
 #[must_use]
 pub fn prefers_ring(queue_depth: u32, parts_max: usize) -> bool {
     queue_depth > 1 || parts_max > 1
@@ -146,13 +146,19 @@ pub enum Payload {
 /// By which way the I/Os go to the kernel. On simulated storage the answer is always `sim`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
-    /// `io_uring` where the kernel lets it, else `sync` where the depth is 1.
+    /// For several I/Os in flight, or parts of one side by side: `io_uring` where the kernel lets
+    /// it, else `libaio` without the page cache, else `sync` where the depth is 1. Otherwise
+    /// `sync`.
     Auto,
-    /// As `Auto`, but by `io_uring` where `sync` would do too: what the job is compared with goes
-    /// that way, and one way is not to be held against another.
+    /// As `Auto`, but not by `sync` where it would do and another can be had: what the job is
+    /// compared with goes that way, and one way is not to be held against another.
     AutoWithRing,
+    /// As `AutoWithRing`, but by `libaio` before `io_uring`.
+    AutoWithLibaio,
     /// `io_uring` or an error.
     IoUring,
+    /// `libaio` or an error. Through the page cache it does one I/O at a time, whatever the depth.
+    Libaio,
     /// `pread` and `pwrite`; depth 1.
     Sync,
 }
@@ -238,12 +244,18 @@ pub enum EngineError {
         /// Why, with the remedy.
         reason: String,
     },
+    /// The kernel refused `libaio`.
+    #[error("libaio can't be used: {reason}")]
+    NoLibaio {
+        /// Why, with the remedy.
+        reason: String,
+    },
     /// The way that is left can't do what the job asks.
-    #[error("a queue depth of {queue_depth} needs io_uring, which can't be used: {reason}")]
+    #[error("a queue depth of {queue_depth} needs io_uring or libaio: {reason}")]
     DepthNeedsRing {
         /// What was asked.
         queue_depth: u32,
-        /// Why there is no ring, with the remedy.
+        /// Why there is neither, with the remedies.
         reason: String,
     },
     /// Memory for buffers could not be had.

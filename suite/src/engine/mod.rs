@@ -21,6 +21,7 @@
 //!   of one worker the whole job ends early.
 //! - **Stopping** ends the load at once: the window then ends there too.
 
+mod aio;
 mod batch;
 mod buffer;
 mod crew;
@@ -59,7 +60,7 @@ pub use job::{
     Backend, Control, DeviceFile, EngineError, Flush, Job, Length, Mix, Payload, Progress, Storage,
     Target, WriteSync, parts_max, prefers_ring,
 };
-pub use probe::{ProbeResult, probe};
+pub use probe::{ProbeResult, probe, probe_libaio};
 
 /// Threads that stay from job to job.
 #[derive(Debug, Default)]

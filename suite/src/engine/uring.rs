@@ -1,17 +1,14 @@
 //! The ring: many I/Os in flight by one thread.
 //!
-//! Each I/O has a slot, and each part of it a submission of its own, whose `user_data` is the
-//! part's number: without a stripe both numbers are the same. One system call hands over a batch
-//! and waits for completions; none other is made between the start line and the last I/O, and the
-//! thread never polls.
+//! One system call hands over a batch and waits for completions; none other is made between the
+//! start line and the last I/O, and the thread never polls.
 
 use std::fs::File;
 use std::io;
-use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 
 use io_uring::types::{Fd, Fixed, FsyncFlags};
-use io_uring::{IoUring, Submitter, opcode, squeue};
+use io_uring::{IoUring, Submitter, cqueue, opcode, squeue};
 use nix::errno::Errno;
 use nix::libc;
 
@@ -19,16 +16,10 @@ use super::batch::Batch;
 use super::buffer::{Arena, Buffers};
 use super::driver::{Done, Driver};
 use super::files::Files;
-use super::flight::{Part, Slot};
-use super::probe::refusal;
-use super::requests::Request;
-use super::stripe::Extent;
+use super::flight::{ENTRIES_MAX, Flight, Queue, Submission};
+use super::probe::{Way, refusal};
 use crate::engine::{EngineError, Flush, Job};
 use crate::measure::IoKind;
-use crate::os::clock::monotonic_ns;
-
-/// The most submissions that a ring holds (`IORING_MAX_ENTRIES`).
-pub(super) const ENTRIES_MAX: usize = 32_768;
 
 /// The most bytes that can be registered as one buffer.
 const FIXED_BYTES_MAX: usize = 1 << 30;
@@ -139,27 +130,19 @@ impl Ring {
 pub(super) struct RingWorker<'run> {
     driver: Driver<'run>,
     ring: Ring,
+    fixed: bool,
+    files: &'run Files,
     flight: Flight<'run>,
     batch: Batch,
 }
 
-/// The I/Os in flight.
-struct Flight<'run> {
-    files: &'run Files,
-    /// Dropped only when the kernel has done with them.
-    buffers: ManuallyDrop<Buffers>,
-    fixed: bool,
+/// The ring as a flight uses it.
+struct RingQueue<'ring, const FIXED: bool> {
+    submitter: Submitter<'ring>,
+    submissions: squeue::SubmissionQueue<'ring>,
+    completions: cqueue::CompletionQueue<'ring>,
+    write_flags: i32,
     flush: FsyncFlags,
-    slots: Box<[Slot]>,
-    /// Numbers of the slots that are free: the first `free_count` of these.
-    free: Box<[u32]>,
-    free_count: usize,
-    parts: Box<[Part]>,
-    parts_max: usize,
-    /// Submissions that the kernel has, or will have with the next call.
-    outstanding: usize,
-    /// The most of them that the ring has room for.
-    entries: usize,
 }
 
 impl<'run> RingWorker<'run> {
@@ -171,14 +154,15 @@ impl<'run> RingWorker<'run> {
         buffers: Buffers,
     ) -> Result<Self, EngineError> {
         let depth = job.queue_depth as usize;
-        let refused = |error: io::Error| refusal(job, &error);
+        let refused = |error: io::Error| refusal(job, Way::IoUring, &error);
         let mut ring = Ring::new(depth * job.parts_max(files.members.len())).map_err(refused)?;
         ring.register_files(files).map_err(refused)?;
-        let fixed = ring.register_buffers(&buffers);
         Ok(Self {
-            flight: Flight::new(job, files, buffers, fixed, ring.entries),
+            fixed: ring.register_buffers(&buffers),
+            flight: Flight::new(job, files, buffers, ring.entries),
             driver,
             ring,
+            files,
             batch: Batch::new(depth),
         })
     }
@@ -191,214 +175,40 @@ impl<'run> RingWorker<'run> {
     /// Runs from the start line to the end of its last I/O.
     pub(super) fn run(mut self, job: &Job, start: u64) -> Result<Done, EngineError> {
         self.driver.start(job, start);
-        let outcome = match (self.flight.files.stripe.is_some(), self.flight.fixed) {
-            (false, false) => self.work::<false, false>(),
-            (false, true) => self.work::<false, true>(),
-            (true, false) => self.work::<true, false>(),
-            (true, true) => self.work::<true, true>(),
-        };
+        let outcome = if self.fixed { self.work::<true>(job) } else { self.work::<false>(job) };
         match outcome {
             Ok(()) => Ok(self.driver.finish()),
             Err(source) => Err(EngineError::System {
                 operation: "io_uring_enter",
-                disk: self.flight.files.members[0].name.clone(),
+                disk: self.files.members[0].name.clone(),
                 source,
             }),
         }
     }
 
-    fn work<const STRIPED: bool, const FIXED: bool>(&mut self) -> io::Result<()> {
-        let Self { driver, ring, flight, batch } = self;
-        let (submitter, mut submissions, mut completions) = ring.queues.split();
-        let mut requests = vec![Request::FLUSH; batch.submit_max()];
-        loop {
-            let room = flight.room::<STRIPED>().min(requests.len());
-            let drawn = driver.draw(&mut requests[..room]);
-            for request in &requests[..drawn] {
-                flight.launch::<STRIPED, FIXED>(*request, &submitter, &mut submissions)?;
-            }
-            submissions.sync();
-            if drawn > 0 {
-                let started = monotonic_ns();
-                flight.stamp(drawn, started);
-                driver.submitted(started, drawn as u64);
-            }
-            if flight.outstanding == 0 {
-                return Ok(());
-            }
-            let more = driver.submitting() && flight.room::<STRIPED>() > 0;
-            let wait = if more { 0 } else { batch.wait_for().min(flight.outstanding) };
-            enter(&submitter, wait)?;
-            completions.sync();
-            if completions.is_empty() {
-                continue;
-            }
-            let now = monotonic_ns();
-            driver.reaped(now);
-            batch.reaped(completions.len());
-            for completion in &mut completions {
-                let part = completion.user_data() as usize;
-                if let Some(retry) =
-                    flight.land::<STRIPED, FIXED>(part, completion.result(), driver, now)
-                {
-                    push(&submitter, &mut submissions, &retry)?;
-                }
-            }
-            driver.reported();
-        }
-    }
-}
-
-impl<'run> Flight<'run> {
-    fn new(job: &Job, files: &'run Files, buffers: Buffers, fixed: bool, entries: usize) -> Self {
-        let (depth, parts_max) = (job.queue_depth, job.parts_max(files.members.len()));
-        let parts = (0..depth).flat_map(|slot| std::iter::repeat_n(Part::free(slot), parts_max));
-        Self {
-            files,
-            buffers: ManuallyDrop::new(buffers),
-            fixed,
+    fn work<const FIXED: bool>(&mut self, job: &Job) -> io::Result<()> {
+        let (submitter, submissions, completions) = self.ring.queues.split();
+        let mut queue = RingQueue::<FIXED> {
+            submitter,
+            submissions,
+            completions,
+            write_flags: self.files.write_flags,
             flush: match job.flush_every {
                 Some((_, Flush::Fdatasync)) => FsyncFlags::DATASYNC,
                 _ => FsyncFlags::empty(),
             },
-            slots: vec![Slot::FREE; depth as usize].into(),
-            // Those that were used last are used next, while the caches still know them.
-            free: (0..depth).rev().collect(),
-            free_count: depth as usize,
-            parts: parts.collect(),
-            parts_max,
-            outstanding: 0,
-            entries,
-        }
-    }
-
-    /// How many more I/Os can be launched now.
-    #[inline]
-    fn room<const STRIPED: bool>(&self) -> usize {
-        if STRIPED {
-            self.free_count.min((self.entries - self.outstanding) / self.parts_max)
-        } else {
-            self.free_count
-        }
-    }
-
-    /// Puts one I/O on its way, but for its start time.
-    #[inline]
-    fn launch<const STRIPED: bool, const FIXED: bool>(
-        &mut self,
-        request: Request,
-        submitter: &Submitter<'_>,
-        submissions: &mut squeue::SubmissionQueue<'_>,
-    ) -> io::Result<()> {
-        self.free_count -= 1;
-        let slot = self.free[self.free_count];
-        let buffer = match request.kind {
-            IoKind::Read => self.buffers.read_buffer(slot as usize),
-            IoKind::Write => self.buffers.write_buffer(slot as usize, request.len as usize),
-            IoKind::Sync => 0,
         };
-        let first = slot as usize * self.parts_max;
-        let mut parts = 0;
-        if STRIPED && let Some(stripe) = self.files.stripe {
-            if request.kind == IoKind::Sync {
-                for member in 0..self.files.members.len() as u32 {
-                    let extent = Extent { member, offset: 0, at: 0, len: 0 };
-                    self.set_part(first + parts, buffer, extent);
-                    parts += 1;
-                }
-            } else {
-                for extent in stripe.split(request.offset, request.len) {
-                    self.set_part(first + parts, buffer, extent);
-                    parts += 1;
-                }
-            }
-        } else {
-            let extent = Extent { member: 0, offset: request.offset, at: 0, len: request.len };
-            self.set_part(first, buffer, extent);
-            parts = 1;
-        }
-        let count = parts as u32;
-        self.slots[slot as usize] =
-            Slot { request, started: 0, parts_left: count, parts: count, failure: None };
-        for part in first..first + parts {
-            let entry = self.entry::<FIXED>(part, request.kind);
-            push(submitter, submissions, &entry)?;
-            self.outstanding += 1;
-        }
-        Ok(())
+        self.flight.run(&mut self.driver, &mut self.batch, &mut queue)
     }
+}
 
-    /// The I/Os that were launched last were handed over at this time.
+impl<const FIXED: bool> Queue for RingQueue<'_, FIXED> {
+    /// Hands over what is queued when there is no room.
     #[inline]
-    fn stamp(&mut self, launched: usize, started: u64) {
-        for slot in &self.free[self.free_count..self.free_count + launched] {
-            self.slots[*slot as usize].started = started;
-        }
-    }
-
-    /// Takes note of a completion. Returns what is to be submitted to go on with it, if it is
-    /// not the end of its part.
-    #[inline]
-    fn land<const STRIPED: bool, const FIXED: bool>(
-        &mut self,
-        index: usize,
-        result: i32,
-        driver: &mut Driver<'_>,
-        now: u64,
-    ) -> Option<squeue::Entry> {
-        let part = &self.parts[index];
-        let number = part.slot;
-        if result != part.extent.len.cast_signed() && self.mend(index, result, driver) {
-            return Some(self.entry::<FIXED>(index, self.slots[number as usize].request.kind));
-        }
-        self.outstanding -= 1;
-        let slot = &mut self.slots[number as usize];
-        slot.parts_left -= 1;
-        if slot.parts_left > 0 {
-            return None;
-        }
-        let Slot { request, started, parts, failure, .. } = *slot;
-        self.free[self.free_count] = number;
-        self.free_count += 1;
-        if let Some(failure) = failure {
-            driver.failed(request.kind, failure, now);
-            return None;
-        }
-        driver.completed(request.kind, started, u64::from(request.len));
-        if STRIPED && request.kind != IoKind::Sync {
-            let first = number as usize * self.parts_max;
-            for part in &self.parts[first..first + parts as usize] {
-                driver.part_completed(part.extent.member, started, u64::from(part.extent.len));
-            }
-        }
-        None
-    }
-
-    /// As [`Part::mend`], for the part with this index.
-    #[cold]
-    fn mend(&mut self, index: usize, result: i32, driver: &mut Driver<'_>) -> bool {
-        let part = &mut self.parts[index];
-        let member = &self.files.members[part.extent.member as usize];
-        part.mend(&mut self.slots[part.slot as usize], member, result, driver)
-    }
-
-    #[inline]
-    fn set_part(&mut self, index: usize, buffer: usize, extent: Extent) {
-        let part = &mut self.parts[index];
-        (part.extent, part.buffer, part.done, part.attempts) = (extent, buffer, 0, 0);
-    }
-
-    /// The submission that does a part, or the rest of it.
-    #[inline]
-    fn entry<const FIXED: bool>(&self, index: usize, kind: IoKind) -> squeue::Entry {
-        let Part { extent, buffer, done, .. } = self.parts[index];
-        let file = Fixed(extent.member);
-        let len = extent.len - done;
-        let offset = extent.offset + u64::from(done);
-        let address =
-            self.buffers.arena().address(buffer + (extent.at + done) as usize, len as usize);
-        let flags = self.files.write_flags;
-        match (kind, FIXED) {
+    fn push(&mut self, submission: Submission) -> io::Result<()> {
+        let Submission { part, kind, member, address, len, offset } = submission;
+        let (file, flags) = (Fixed(member), self.write_flags);
+        let entry = match (kind, FIXED) {
             (IoKind::Read, true) => {
                 opcode::ReadFixed::new(file, address, len, 0).offset(offset).build()
             }
@@ -412,49 +222,35 @@ impl<'run> Flight<'run> {
             }
             (IoKind::Sync, _) => opcode::Fsync::new(file).flags(self.flush).build(),
         }
-        .user_data(index as u64)
-    }
-}
-
-impl Drop for Flight<'_> {
-    fn drop(&mut self) {
-        // After an error, or in a panic, the kernel may still write to the buffers of I/Os in
-        // flight: memory that is lost is better than memory that changes under its next owner.
-        if self.outstanding == 0 {
-            // SAFETY: nothing uses the buffers after this, and they are dropped here alone.
-            unsafe { ManuallyDrop::drop(&mut self.buffers) }
+        .user_data(part as u64);
+        // SAFETY: the memory that the entry points to belongs to this submission alone, and the
+        // flight that made it keeps it until the kernel has done with it.
+        while unsafe { self.submissions.push(&entry) }.is_err() {
+            self.enter(0)?;
+            self.submissions.sync();
         }
+        Ok(())
     }
-}
 
-/// Queues a submission; hands over what is queued when there is no room.
-#[inline]
-fn push(
-    submitter: &Submitter<'_>,
-    submissions: &mut squeue::SubmissionQueue<'_>,
-    entry: &squeue::Entry,
-) -> io::Result<()> {
-    // SAFETY: the memory that the entry points to belongs to the arena, in a part that no other
-    // I/O in flight has, and `Flight` keeps it until the kernel has done with it.
-    while unsafe { submissions.push(entry) }.is_err() {
-        submissions.sync();
-        enter(submitter, 0)?;
-        submissions.sync();
+    #[inline]
+    fn enter(&mut self, wait: usize) -> io::Result<usize> {
+        self.submissions.sync();
+        match self.submitter.submit_and_wait(wait) {
+            Ok(_) => {}
+            // Completions that overflowed (EBUSY) or memory that is short (EAGAIN): what is in
+            // flight will make room.
+            Err(error) => match error.raw_os_error().map(Errno::from_raw) {
+                Some(Errno::EINTR | Errno::EAGAIN | Errno::EBUSY) => {}
+                _ => return Err(error),
+            },
+        }
+        self.completions.sync();
+        Ok(self.completions.len())
     }
-    Ok(())
-}
 
-/// Hands over what is queued and waits for so many completions; fewer may have come when the
-/// call was interrupted.
-#[inline]
-fn enter(submitter: &Submitter<'_>, wait: usize) -> io::Result<()> {
-    match submitter.submit_and_wait(wait) {
-        Ok(_) => Ok(()),
-        // Completions that overflowed (EBUSY) or memory that is short (EAGAIN): what is in
-        // flight will make room.
-        Err(error) => match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::EINTR | Errno::EAGAIN | Errno::EBUSY) => Ok(()),
-            _ => Err(error),
-        },
+    #[inline]
+    fn next(&mut self) -> Option<(usize, i32)> {
+        let completion = self.completions.next()?;
+        Some((completion.user_data() as usize, completion.result()))
     }
 }

@@ -126,7 +126,7 @@ pub struct Share {
 /// By which way the I/Os went to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackendUsed {
-    /// `io_uring`, `sync` or `sim`.
+    /// `io_uring`, `libaio`, `sync` or `sim`.
     pub name: String,
     /// Why this one: a sentence for the reader of the report.
     pub why: String,

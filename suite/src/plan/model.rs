@@ -368,10 +368,13 @@ pub enum Data {
 /// By which way the I/Os go to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineChoice {
-    /// `io_uring` where the kernel and the sandbox let it, else `sync` where the depth allows it.
+    /// `io_uring` or `libaio` where the kernel and the sandbox let it, else `sync` where the depth
+    /// allows it.
     Auto,
     /// `io_uring` or an error.
     IoUring,
+    /// The kernel's older asynchronous calls; without the page cache alone.
+    Libaio,
     /// `pread` and `pwrite`.
     Sync,
 }

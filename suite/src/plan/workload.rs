@@ -3,7 +3,7 @@
 use crate::diag::Diagnostic;
 use crate::units::{Bytes, Nanos};
 
-use super::model::{Layout, Limit, Place, Region};
+use super::model::{Cache, EngineChoice, Layout, Limit, Place, Region};
 use super::profile::exclude_each_other;
 use super::raw::RawWorkload;
 use super::storage::SetupPoint;
@@ -68,20 +68,7 @@ pub(super) fn whole(raw: &RawWorkload, drafts: &[Draft<'_>], errors: &mut Vec<Di
 pub(super) fn point(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
     let workload = &draft.workload;
     let largest = workload.blocks.largest();
-    let engine_sync = workload.engine == super::model::EngineChoice::Sync;
-    if draft.sure(&["engine", "queue_depth"]) && engine_sync && workload.queue_depth > 1 {
-        let message = "the engine `sync` has one I/O in flight for each worker";
-        errors.push(
-            Diagnostic::new(
-                "plan::conflict",
-                message,
-                draft.place("queue_depth"),
-                format!("asks for {}", workload.queue_depth),
-            )
-            .context(draft.place("engine"), "")
-            .help("use more `workers`, or the engine `io_uring`"),
-        );
-    }
+    engine(draft, errors);
     if draft.sure(&["once", "block_size"]) && workload.once && workload.blocks.0.len() > 1 {
         let message = "`once` needs blocks of one size";
         errors.push(
@@ -113,6 +100,33 @@ pub(super) fn point(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
             Diagnostic::new("plan::region", message, draft.place("amount"), "less than a block")
                 .context(draft.place("block_size"), ""),
         );
+    }
+}
+
+/// Whether the engine can have as many I/Os in flight as the depth asks for.
+fn engine(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
+    let workload = &draft.workload;
+    if !draft.sure(&["engine", "queue_depth"]) || workload.queue_depth == 1 {
+        return;
+    }
+    let here = draft.place("queue_depth");
+    let label = format!("asks for {}", workload.queue_depth);
+    let conflict = |message| {
+        Diagnostic::new("plan::conflict", message, here, label).context(draft.place("engine"), "")
+    };
+    match workload.engine {
+        EngineChoice::Sync => errors.push(
+            conflict("the engine `sync` has one I/O in flight for each worker")
+                .help("use more `workers`, or the engine `io_uring` or `libaio`"),
+        ),
+        EngineChoice::Libaio if draft.sure(&["cache"]) && workload.cache == Cache::Buffered => {
+            errors.push(
+                conflict("through the page cache the engine `libaio` does one I/O at a time")
+                    .context(draft.place("cache"), "")
+                    .help("use `cache = \"direct\"`, or the engine `io_uring`"),
+            );
+        }
+        _ => {}
     }
 }
 

@@ -7,7 +7,8 @@ use crate::plan::{Case, EngineChoice, Plan};
 ///
 /// A case whose plan says `auto` takes what is best for it, unless a condition compares it with
 /// another: cases that are compared, directly or through others, go the same way. That is the one
-/// that the plan names for any of them, else a ring if any of them is better off with one.
+/// that the plan names for any of them, else a ring, or `libaio` where there is none, if any of
+/// them is better off with one.
 pub(super) fn back_ends(plan: &Plan) -> Vec<Backend> {
     let groups = compared(plan);
     let of_group = |group: usize| {
@@ -16,11 +17,14 @@ pub(super) fn back_ends(plan: &Plan) -> Vec<Backend> {
     };
     let choose = |(case, group): (&Case, &usize)| match case.workload.engine {
         EngineChoice::IoUring => Backend::IoUring,
+        EngineChoice::Libaio => Backend::Libaio,
         EngineChoice::Sync => Backend::Sync,
         EngineChoice::Auto => {
             let names = |choice| of_group(*group).any(|other| other.workload.engine == choice);
             if case.workload.queue_depth == 1 && names(EngineChoice::Sync) {
                 Backend::Sync
+            } else if names(EngineChoice::Libaio) {
+                Backend::AutoWithLibaio
             } else if names(EngineChoice::IoUring)
                 || of_group(*group).any(|other| prefers_ring(plan, other))
             {
@@ -110,9 +114,11 @@ mod tests {
 
     #[test]
     fn the_way_that_the_plan_names_is_that_of_both_sides() {
-        use Backend::{Auto, Sync};
+        use Backend::{Auto, AutoWithLibaio, Libaio, Sync};
         let condition = "[[expect]]\ncase = \"one/small\"\nthat = \"iops >= 1 x one/large\"";
         let named = chosen(condition, "engine = \"sync\"");
         assert_eq!(named, [Sync, Sync, Sync, Auto]);
+        let named = chosen(condition, "engine = \"libaio\"");
+        assert_eq!(named, [Libaio, AutoWithLibaio, Libaio, Auto]);
     }
 }

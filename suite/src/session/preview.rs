@@ -22,6 +22,9 @@ pub struct Preview {
     pub expected: (Nanos, Nanos),
     /// Whether `io_uring` can be used here, and why not; `None` with simulated disks.
     pub ring: Option<ProbeResult>,
+    /// Whether `libaio` can be used here, and why not; `None` where nobody asks: with simulated
+    /// disks, and where there is `io_uring` and the plan names nothing else.
+    pub libaio: Option<ProbeResult>,
 }
 
 /// One case of it.
@@ -47,11 +50,17 @@ pub fn preview(request: &Request) -> Result<Preview, SessionError> {
     let plan = &request.plan;
     let mut cases: Vec<_> =
         selected(plan, &request.selection)?.into_iter().map(|case| outline(plan, case)).collect();
-    let (mut survey, mut ring) = (None, None);
+    let (mut survey, mut ring, mut libaio) = (None, None, None);
     let mut troubles = Vec::new();
     if request.simulate.is_none() {
         let probed = engine::probe();
-        skip_for_want_of_a_ring(plan, &mut cases, &probed);
+        let names_libaio = |outlined: &CasePreview| {
+            plan.cases[outlined.case].workload.engine == EngineChoice::Libaio
+        };
+        if !probed.usable || cases.iter().any(names_libaio) {
+            libaio = Some(engine::probe_libaio());
+        }
+        skip_for_want_of_a_way(plan, &mut cases, &probed, libaio.as_ref());
         ring = Some(probed);
         let mut found = look(request, &cases);
         if skip_for_want_of_storage(&mut cases, &mut found) {
@@ -71,7 +80,7 @@ pub fn preview(request: &Request) -> Result<Preview, SessionError> {
         });
         asked.filter(|assertion| assertion.condition.test.needs_baseline()).count()
     };
-    Ok(Preview { cases, survey, troubles, without_baseline, expected, ring })
+    Ok(Preview { cases, survey, troubles, without_baseline, expected, ring, libaio })
 }
 
 /// How long a whole plan takes, at least and at most.
@@ -98,22 +107,41 @@ fn outline(plan: &Plan, case: usize) -> CasePreview {
     }
 }
 
-/// A depth above 1 needs a ring, and so does a workload that asks for one.
-fn skip_for_want_of_a_ring(plan: &Plan, cases: &mut [CasePreview], ring: &ProbeResult) {
-    if ring.usable {
-        return;
-    }
-    let reason = ring.reason.as_deref().unwrap_or("the kernel doesn't say why");
+/// A depth above 1 needs a ring or libaio, and a workload may name the one that it needs. What
+/// wasn't probed isn't needed.
+fn skip_for_want_of_a_way(
+    plan: &Plan,
+    cases: &mut [CasePreview],
+    ring: &ProbeResult,
+    libaio: Option<&ProbeResult>,
+) {
+    let lack = |probed: &ProbeResult| {
+        let reason = probed.reason.as_deref().unwrap_or("the kernel doesn't say why");
+        (!probed.usable).then(|| reason.to_owned())
+    };
+    let (no_ring, no_libaio) = (lack(ring), libaio.and_then(lack));
     for outlined in cases {
         let workload = &plan.cases[outlined.case].workload;
-        match workload.engine {
-            EngineChoice::IoUring => outlined.skipped.push(format!("needs io_uring: {reason}")),
-            EngineChoice::Auto if workload.queue_depth > 1 => outlined.skipped.push(format!(
-                "a queue depth of {} needs io_uring: {reason}",
-                workload.queue_depth
-            )),
-            EngineChoice::Auto | EngineChoice::Sync => {}
-        }
+        let skipped = match (workload.engine, &no_ring, &no_libaio) {
+            (EngineChoice::IoUring, Some(reason), _) => format!("needs io_uring: {reason}"),
+            (EngineChoice::Libaio, _, Some(reason)) => format!("needs libaio: {reason}"),
+            (EngineChoice::Auto, Some(no_ring), no_libaio) if workload.queue_depth > 1 => {
+                let no_libaio = match no_libaio {
+                    _ if !job::is_direct(workload) => {
+                        "through the page cache it does one I/O at a time"
+                    }
+                    Some(reason) => reason,
+                    None => continue,
+                };
+                format!(
+                    "a queue depth of {} needs io_uring or libaio: io_uring can't be used: \
+                     {no_ring}; libaio can't be used: {no_libaio}",
+                    workload.queue_depth
+                )
+            }
+            _ => continue,
+        };
+        outlined.skipped.push(skipped);
     }
 }
 

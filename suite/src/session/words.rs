@@ -147,6 +147,7 @@ fn engine_word(engine: EngineChoice) -> &'static str {
     match engine {
         EngineChoice::Auto => "auto",
         EngineChoice::IoUring => "io_uring",
+        EngineChoice::Libaio => "libaio",
         EngineChoice::Sync => "sync",
     }
 }

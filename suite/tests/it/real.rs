@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use diskproof::measure::IoKind;
 use diskproof::record::{Outcome, Record};
 
-use crate::sandbox::{forbid_io_uring, with_injected};
+use crate::sandbox::{forbid_every_queue, forbid_io_uring, with_injected};
 use crate::support::{Live, PROGRAM, Ran, Scratch, names_in, outcomes, shipped, skip};
 
 /// A plan that any disk passes: one I/O at a time, and eight.
@@ -46,6 +46,16 @@ fn has_ring(this_test: &str) -> bool {
     if !probed.usable {
         let reason = probed.reason.unwrap_or_default();
         skip(this_test, &format!("io_uring can't be used: {reason}"), "run where it can be");
+    }
+    probed.usable
+}
+
+/// Whether this machine lets the tests themselves have libaio, and the scratch folder direct I/O.
+fn has_libaio(this_test: &str) -> bool {
+    let probed = diskproof::engine::probe_libaio();
+    if !probed.usable {
+        let reason = probed.reason.unwrap_or_default();
+        skip(this_test, &format!("libaio can't be used: {reason}"), "run where it can be");
     }
     probed.usable
 }
@@ -281,12 +291,120 @@ fn reports_that_find_no_room_cost_neither_the_verdict_nor_the_old_ones() {
 // The way to the kernel.
 
 #[test]
-fn without_io_uring_one_at_a_time_goes_on_and_depth_is_skipped() {
+fn without_io_uring_depth_goes_by_libaio_and_the_record_says_so() {
+    let this_test = "real::without_io_uring_depth_goes_by_libaio_and_the_record_says_so";
+    if !has_libaio(this_test) {
+        return;
+    }
     let scratch = Scratch::new();
-    let mut command = scratch.plan_command(SMALL, &[]);
+    let text = SMALL.replace("[1, 8]", "[1, 32]").replace(
+        "rw = \"randwrite\"",
+        "rw = \"randwrite\"\nqueue_depth = 4\nfdatasync_every = 16\nsync = \"dsync\"",
+    );
+    let mut command = scratch.plan_command(&text, &[]);
+    forbid_io_uring(&mut command);
+    Live::start(&mut command).finish().expect(0);
+    let record = scratch.record();
+    for case in ["s/read[queue_depth=32]", "s/write"] {
+        let (name, why) = backend(&record, case);
+        assert_eq!(name, "libaio", "{case}");
+        assert!(why.starts_with("several I/Os in flight by one thread; io_uring can't"), "{why}");
+        assert!(why.contains("seccomp"), "{why}");
+        assert_eq!(outcomes(&record, case), [Outcome::Pass; 2]);
+    }
+    assert_eq!(backend(&record, "s/read[queue_depth=1]").0, "sync");
+    let deep = record.cases[1].merged().expect("figures");
+    assert!(deep.queue_depth_achieved > 4.0, "{}", deep.queue_depth_achieved);
+    let writes = record.cases[2].merged().expect("figures");
+    assert!(writes.kinds.sync.completed > 0 && writes.errors(None) == 0);
+    // Through the page cache libaio does one at a time, so a depth is none.
+    let text = SMALL.replace("queue_depth", "cache = \"buffered\"\nqueue_depth");
+    let mut command = scratch.plan_command(&text, &[]);
     forbid_io_uring(&mut command);
     let ran = Live::start(&mut command).finish().expect(0);
-    let ran = ran.says("a queue depth of 8 needs io_uring").says("seccomp");
+    ran.says("libaio can't be used: through the page cache it does one I/O at a time");
+    scratch.assert_clean();
+}
+
+#[test]
+fn what_is_compared_goes_one_way_without_io_uring_too() {
+    if !has_libaio("real::what_is_compared_goes_one_way_without_io_uring_too") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let text = format!(
+        "{SMALL}\n[[expect]]\ncase = \"s/read[queue_depth=8]\"\n\
+         that = \"iops >= 0.001 x s/read[queue_depth=1]\""
+    )
+    .replace("[run]\nrounds = 2\n", "");
+    let mut command = scratch.plan_command(&text, &["--case", "*/read"]);
+    forbid_io_uring(&mut command);
+    Live::start(&mut command).finish().expect(0);
+    let record = scratch.record();
+    let (name, why) = backend(&record, "s/read[queue_depth=1]");
+    assert_eq!(name, "libaio");
+    assert!(why.starts_with("as what it is compared with; io_uring can't be used"), "{why}");
+    assert_eq!(backend(&record, "s/read[queue_depth=8]").0, "libaio");
+}
+
+#[test]
+fn libaio_that_was_asked_for_is_never_replaced() {
+    let scratch = Scratch::new();
+    let text = SMALL.replace("rw = \"randread\"", "rw = \"randread\"\nengine = \"libaio\"");
+    let mut command = scratch.plan_command(&text, &["--case", "*/read"]);
+    forbid_every_queue(&mut command);
+    Live::start(&mut command).finish().expect(4).prints("needs libaio").prints("seccomp");
+    if has_libaio("real::libaio_that_was_asked_for_is_never_replaced") {
+        scratch.run_plan(&text, &["--case", "*/read"]).expect(0);
+        for case in ["s/read[queue_depth=1]", "s/read[queue_depth=8]"] {
+            let (name, why) = backend(&scratch.record(), case);
+            assert_eq!((name.as_str(), why.as_str()), ("libaio", "as the plan asks"));
+        }
+    }
+}
+
+#[test]
+fn few_places_for_asynchronous_io_are_a_reason_that_names_the_limit() {
+    let this_test = "real::few_places_for_asynchronous_io_are_a_reason_that_names_the_limit";
+    let scratch = Scratch::new();
+    let command = scratch.plan_command(SMALL, &["--case", "*/read"]);
+    let inject = "io_setup:error=EAGAIN";
+    let Some(mut command) = with_injected(this_test, &command, inject) else { return };
+    forbid_io_uring(&mut command);
+    let ran = Live::start(&mut command).finish().expect(0);
+    ran.says("a queue depth of 8 needs io_uring or libaio").says("sysctl fs.aio-max-nr=");
+}
+
+#[test]
+fn a_flush_that_libaio_does_not_know_is_done_all_the_same() {
+    let this_test = "real::a_flush_that_libaio_does_not_know_is_done_all_the_same";
+    let scratch = Scratch::new();
+    let text = SMALL.replace(
+        "rw = \"randwrite\"\nruntime = \"100ms\"",
+        "rw = \"randwrite\"\nengine = \"libaio\"\nfdatasync_every = 2\namount = \"32KiB\"",
+    );
+    let command =
+        scratch.plan_command(&text.replace("rounds = 2", "rounds = 1"), &["--case", "*/write"]);
+    // Counted on each thread: two writes and a flush, again and again.
+    let inject = "io_submit:error=EINVAL:when=3+3";
+    let Some(mut command) = with_injected(this_test, &command, inject) else { return };
+    Live::start(&mut command).finish().expect(0);
+    let record = scratch.record();
+    let merged = record.cases[0].merged().expect("figures");
+    assert_eq!(merged.errors(None), 0, "{:?}", merged.faults);
+    assert_eq!((merged.kinds.write.completed, merged.kinds.sync.completed), (8, 4));
+    assert_eq!(merged.kinds.sync.latency_ns.count(), 4);
+}
+
+#[test]
+fn without_any_queue_one_at_a_time_goes_on_and_depth_is_skipped() {
+    let scratch = Scratch::new();
+    let mut command = scratch.plan_command(SMALL, &[]);
+    forbid_every_queue(&mut command);
+    let ran = Live::start(&mut command).finish().expect(0);
+    let ran = ran.says("a queue depth of 8 needs io_uring or libaio: io_uring can't be used: ");
+    let ran = ran.says("io_uring_setup, io_uring_enter").says("; libaio can't be used: ");
+    let ran = ran.says("allow io_setup, io_submit");
     assert!(ran.stdout.contains("SKIPPED  s/read[queue_depth=8]"), "{}", ran.stdout);
     let record = scratch.record();
     let (name, why) = backend(&record, "s/read[queue_depth=1]");
@@ -297,7 +415,7 @@ fn without_io_uring_one_at_a_time_goes_on_and_depth_is_skipped() {
     for all in [true, false] {
         let args: &[&str] = if all { &["--require-all"] } else { &[] };
         let mut command = scratch.plan_command(SMALL, args);
-        forbid_io_uring(command.env("DISKPROOF_REQUIRE_ALL", if all { "0" } else { "1" }));
+        forbid_every_queue(command.env("DISKPROOF_REQUIRE_ALL", if all { "0" } else { "1" }));
         Live::start(&mut command).finish().expect(3).prints("--require-all");
     }
     scratch.assert_clean();
@@ -333,7 +451,7 @@ fn rings_that_the_administrator_switched_off_are_said_to_be() {
         return skip(this_test, "this kernel has no such switch", "use Linux 6.6 or later");
     }
     let Some(mut command) = scratch.private_mounts(this_test, script) else { return };
-    forbid_io_uring(&mut command);
+    forbid_every_queue(&mut command);
     let ran = Live::start(&mut command).finish().expect(0);
     ran.says("the administrator has switched it off").says("kernel.io_uring_disabled=0");
     assert_eq!(backend(&scratch.record(), "s/read[queue_depth=1]").0, "sync");

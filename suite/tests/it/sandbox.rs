@@ -1,5 +1,5 @@
-//! Programs that are allowed less than the tests: without io_uring, and with an I/O that hangs
-//! or fails.
+//! Programs that are allowed less than the tests: without io_uring or libaio, and with an I/O that
+//! hangs or fails.
 //!
 //! The one place in the tests with unsafe code: a filter on system calls is set between `fork` and
 //! `exec`.
@@ -18,23 +18,34 @@ const IO_URING_SETUP: u32 = 425;
 
 /// Lets the program be refused io_uring with `EPERM`, as a container's profile does.
 pub(crate) fn forbid_io_uring(command: &mut Command) {
-    // SAFETY: the closure runs between fork and exec, and calls nothing there but prctl; it
-    // allocates nothing.
-    unsafe { command.pre_exec(refuse_io_uring) };
+    forbid(command, &[IO_URING_SETUP]);
 }
 
-fn refuse_io_uring() -> io::Result<()> {
+/// Lets the program be refused io_uring and libaio.
+pub(crate) fn forbid_every_queue(command: &mut Command) {
+    forbid(command, &[IO_URING_SETUP, libc::SYS_io_setup as u32]);
+}
+
+fn forbid(command: &mut Command, calls: &[u32]) {
     let instruction = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     let equals = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     let answer = libc::BPF_RET | libc::BPF_K;
     // The number of the call is the first field of what the filter sees (seccomp(2)).
-    let mut filter = [
-        instruction(load, 0, 0, 0),
-        instruction(equals, 0, 1, IO_URING_SETUP),
-        instruction(answer, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
-        instruction(answer, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
+    let mut filter = vec![instruction(load, 0, 0, 0)];
+    for call in calls {
+        filter.extend([
+            instruction(equals, 0, 1, *call),
+            instruction(answer, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
+        ]);
+    }
+    filter.push(instruction(answer, 0, 0, libc::SECCOMP_RET_ALLOW));
+    // SAFETY: the closure runs between fork and exec, and calls nothing there but prctl; it
+    // allocates nothing.
+    unsafe { command.pre_exec(move || refuse(&mut filter)) };
+}
+
+fn refuse(filter: &mut [libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     let (yes, no): (libc::c_ulong, libc::c_ulong) = (1, 0);
     // SAFETY: both calls read their arguments alone; the filter lives until they return.

@@ -30,8 +30,11 @@ fn ways(test: &str) -> Vec<(Backend, u32, bool)> {
         skip(test, "the folder for temporary files has no direct I/O", "set TMPDIR to one on ext4");
     }
     let ring = probe();
-    if let Some(reason) = &ring.reason {
-        skip(test, "io_uring can't be used", reason);
+    let libaio = probe_libaio();
+    for (name, probed) in [("io_uring", &ring), ("libaio", &libaio)] {
+        if let Some(reason) = &probed.reason {
+            skip(test, &format!("{name} can't be used"), reason);
+        }
     }
     let mut ways = Vec::new();
     for direct in [true, false].into_iter().filter(|wanted| direct || !wanted) {
@@ -39,6 +42,10 @@ fn ways(test: &str) -> Vec<(Backend, u32, bool)> {
         if ring.usable {
             ways.push((Backend::IoUring, 1, direct));
             ways.push((Backend::IoUring, 16, direct));
+        }
+        if libaio.usable {
+            ways.push((Backend::Libaio, 1, direct));
+            ways.push((Backend::Libaio, 16, direct));
         }
     }
     ways
@@ -128,7 +135,9 @@ fn reads_through_every_back_end() {
         assert!(m.latency(None).count().abs_diff(m.completed(None)) <= u64::from(way.1));
         assert!(m.queue_depth_achieved > 0.0 && m.queue_depth_achieved <= f64::from(way.1));
         assert!(m.cpu.is_some() && m.device.is_none());
-        assert_eq!(m.backend.name, if way.0 == Backend::Sync { "sync" } else { "io_uring" });
+        let names = [(Backend::Sync, "sync"), (Backend::Libaio, "libaio")];
+        let name = names.into_iter().find(|(backend, _)| *backend == way.0);
+        assert_eq!(m.backend.name, name.map_or("io_uring", |(_, name)| name));
         assert!(!m.backend.features.is_empty());
         assert_eq!(std::fs::read(scene.path(0)).unwrap(), vec![FILLED; 4 << 20]);
     }

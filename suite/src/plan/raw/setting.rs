@@ -39,6 +39,7 @@ const SYNC: &Words<Sync> = &[("none", Sync::None), ("dsync", Sync::Dsync), ("syn
 const ENGINE: &Words<EngineChoice> = &[
     ("auto", EngineChoice::Auto),
     ("io_uring", EngineChoice::IoUring),
+    ("libaio", EngineChoice::Libaio),
     ("sync", EngineChoice::Sync),
 ];
 const ACCESS: &Words<()> = &[("uniform", ())];
@@ -158,7 +159,7 @@ impl Reader<'_> {
             "fdatasync_every" => Setting::FdatasyncEvery(self.flushes(key, value)?),
             "fsync_at_end" => Setting::FsyncAtEnd(self.switch(key, value)?),
             "data" => Setting::Data(self.data(key, value)?),
-            "engine" => Setting::Engine(self.word(key, value, ENGINE, &["libaio"])?),
+            "engine" => Setting::Engine(self.word(key, value, ENGINE, &[])?),
             "cpus" => Setting::Cpus(self.cpus(key, value)?),
             "seed" => Setting::Seed(self.integer(key, value, 0..=i64::MAX.unsigned_abs())?),
             _ => return None,
