@@ -33,6 +33,7 @@ mod offsets;
 mod outcome;
 #[doc(hidden)]
 pub mod parts;
+mod payload;
 mod permutation;
 mod probe;
 mod requests;
