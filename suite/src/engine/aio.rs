@@ -25,6 +25,7 @@ use nix::errno::Errno;
 use nix::libc;
 
 use super::batch::Batch;
+use super::board::Board;
 use super::buffer::{Arena, Buffers};
 use super::driver::{Done, Driver};
 use super::files::Files;
@@ -432,6 +433,7 @@ impl<'run> AioWorker<'run> {
         files: &'run Files,
         driver: Driver<'run>,
         buffers: Buffers,
+        board: &'run Board,
     ) -> Result<Self, EngineError> {
         let depth = job.queue_depth as usize;
         let aio = Aio::new(depth * job.parts_max(files.members.len()))
@@ -441,7 +443,7 @@ impl<'run> AioWorker<'run> {
             _ => (FSYNC, File::sync_all),
         };
         Ok(Self {
-            flight: Flight::new(job, files, buffers, aio.blocks.len()),
+            flight: Flight::new(job, files, board, buffers, aio.blocks.len()),
             driver,
             queue: AioQueue { aio, files, flush },
             batch: Batch::new(depth),

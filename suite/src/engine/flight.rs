@@ -7,6 +7,7 @@
 use std::io;
 
 use super::batch::Batch;
+use super::board::Board;
 use super::buffer::Buffers;
 use super::driver::Driver;
 use super::files::{After, Files, Member, is_passing};
@@ -50,6 +51,7 @@ pub(super) struct Submission {
 /// The I/Os in flight of one worker.
 pub(super) struct Flight<'run> {
     files: &'run Files,
+    board: &'run Board,
     /// Given back only when the kernel has done with them.
     buffers: Buffers,
     slots: Box<[Slot]>,
@@ -138,11 +140,18 @@ impl Part {
 
 impl<'run> Flight<'run> {
     /// None yet, of a worker of this job whose queue has room for so many submissions.
-    pub(super) fn new(job: &Job, files: &'run Files, buffers: Buffers, entries: usize) -> Self {
+    pub(super) fn new(
+        job: &Job,
+        files: &'run Files,
+        board: &'run Board,
+        buffers: Buffers,
+        entries: usize,
+    ) -> Self {
         let (depth, parts_max) = (job.queue_depth, job.parts_max(files.members.len()));
         let parts = (0..depth).flat_map(|slot| std::iter::repeat_n(Part::free(slot), parts_max));
         Self {
             files,
+            board,
             buffers,
             slots: vec![Slot::FREE; depth as usize].into(),
             // Those that were used last are used next, while the caches still know them.
@@ -184,9 +193,8 @@ impl<'run> Flight<'run> {
                 self.launch::<STRIPED>(*request, queue)?;
             }
             if drawn > 0 {
-                let started = monotonic_ns();
+                let started = driver.submitted(monotonic_ns(), drawn as u64);
                 self.stamp(drawn, started);
-                driver.submitted(started, drawn as u64);
             }
             if self.outstanding == 0 {
                 return Ok(());
@@ -287,6 +295,7 @@ impl<'run> Flight<'run> {
             return Some(self.submission(index, self.slots[number as usize].request.kind));
         }
         self.outstanding -= 1;
+        self.board.landed(index);
         let slot = &mut self.slots[number as usize];
         slot.parts_left -= 1;
         if slot.parts_left > 0 {
@@ -317,10 +326,12 @@ impl<'run> Flight<'run> {
         part.mend(&mut self.slots[part.slot as usize], member, result, driver)
     }
 
+    /// Prepares a part that is about to go to the kernel.
     #[inline]
     fn set_part(&mut self, index: usize, buffer: usize, extent: Extent) {
         let part = &mut self.parts[index];
         (part.extent, part.buffer, part.done, part.attempts) = (extent, buffer, 0, 0);
+        self.board.launched(index, extent);
     }
 
     /// What does a part, or the rest of it.
@@ -366,7 +377,7 @@ mod tests {
     fn fed(align: u32, answers: &[i32]) -> (Vec<bool>, u32, Option<Failure>, u64) {
         let (job, lane) = (job(), Lane::default());
         let common = Common::new(&job);
-        let mut driver = Driver::new(&job, 0, 1, &common, &lane, || None);
+        let mut driver = Driver::new(&job, 0, 1, &common, &lane);
         let file = Arc::new(tempfile::tempfile().unwrap());
         let member = Member { name: "disk".to_owned(), file, align };
         let mut slot = Slot { parts_left: 1, parts: 1, ..Slot::FREE };

@@ -13,6 +13,7 @@ use nix::errno::Errno;
 use nix::libc;
 
 use super::batch::Batch;
+use super::board::Board;
 use super::buffer::{Arena, Buffers};
 use super::driver::{Done, Driver};
 use super::files::Files;
@@ -152,6 +153,7 @@ impl<'run> RingWorker<'run> {
         files: &'run Files,
         driver: Driver<'run>,
         buffers: Buffers,
+        board: &'run Board,
     ) -> Result<Self, EngineError> {
         let depth = job.queue_depth as usize;
         let refused = |error: io::Error| refusal(job, Way::IoUring, &error);
@@ -159,7 +161,7 @@ impl<'run> RingWorker<'run> {
         ring.register_files(files).map_err(refused)?;
         Ok(Self {
             fixed: ring.register_buffers(&buffers),
-            flight: Flight::new(job, files, buffers, ring.entries),
+            flight: Flight::new(job, files, board, buffers, ring.entries),
             driver,
             ring,
             files,
