@@ -362,7 +362,8 @@ struct AioQueue<'run> {
 }
 
 impl Queue for AioQueue<'_> {
-    #[inline]
+    #[expect(clippy::inline_always, reason = "it would be a call, and a copy, for each I/O")]
+    #[inline(always)]
     fn push(&mut self, submission: Submission) -> io::Result<()> {
         let Submission { part, kind, member, address, len, offset } = submission;
         let file = &self.files.members[member as usize].file;

@@ -209,8 +209,11 @@ impl<'run> Flight<'run> {
             driver.reaped(now);
             batch.reaped(ready);
             while let Some((part, result)) = queue.next() {
-                if let Some(rest) = self.land::<STRIPED>(part, result, driver, now) {
-                    queue.push(rest)?;
+                let whole = result == self.parts[part].extent.len.cast_signed();
+                if whole || !self.mend(part, result, driver) {
+                    self.land::<STRIPED>(part, driver, now);
+                } else {
+                    self.go_on(part, queue)?;
                 }
             }
             driver.reported();
@@ -279,34 +282,24 @@ impl<'run> Flight<'run> {
         }
     }
 
-    /// Takes note of a completion. Returns what is to be submitted to go on with it, if it is
-    /// not the end of its part.
-    #[inline]
-    fn land<const STRIPED: bool>(
-        &mut self,
-        index: usize,
-        result: i32,
-        driver: &mut Driver<'_>,
-        now: u64,
-    ) -> Option<Submission> {
-        let part = &self.parts[index];
-        let number = part.slot;
-        if result != part.extent.len.cast_signed() && self.mend(index, result, driver) {
-            return Some(self.submission(index, self.slots[number as usize].request.kind));
-        }
+    /// A part is finished, or has failed.
+    #[expect(clippy::inline_always, reason = "a call for each I/O, from one place of each loop")]
+    #[inline(always)]
+    fn land<const STRIPED: bool>(&mut self, index: usize, driver: &mut Driver<'_>, now: u64) {
+        let number = self.parts[index].slot;
         self.outstanding -= 1;
         self.board.landed(index);
         let slot = &mut self.slots[number as usize];
         slot.parts_left -= 1;
         if slot.parts_left > 0 {
-            return None;
+            return;
         }
         let Slot { request, started, parts, failure, .. } = *slot;
         self.free[self.free_count] = number;
         self.free_count += 1;
         if let Some(failure) = failure {
             driver.failed(request.kind, failure, now);
-            return None;
+            return;
         }
         driver.completed(request.kind, started, u64::from(request.len));
         if STRIPED && request.kind != IoKind::Sync {
@@ -315,7 +308,6 @@ impl<'run> Flight<'run> {
                 driver.part_completed(part.extent.member, started, u64::from(part.extent.len));
             }
         }
-        None
     }
 
     /// As [`Part::mend`], for the part with this index.
@@ -324,6 +316,13 @@ impl<'run> Flight<'run> {
         let part = &mut self.parts[index];
         let member = &self.files.members[part.extent.member as usize];
         part.mend(&mut self.slots[part.slot as usize], member, result, driver)
+    }
+
+    /// Asks for the rest of a part.
+    #[cold]
+    fn go_on(&self, index: usize, queue: &mut impl Queue) -> io::Result<()> {
+        let kind = self.slots[self.parts[index].slot as usize].request.kind;
+        queue.push(self.submission(index, kind))
     }
 
     /// Prepares a part that is about to go to the kernel.

@@ -206,7 +206,8 @@ impl<'run> RingWorker<'run> {
 
 impl<const FIXED: bool> Queue for RingQueue<'_, FIXED> {
     /// Hands over what is queued when there is no room.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "it would be a call, and a copy, for each I/O")]
+    #[inline(always)]
     fn push(&mut self, submission: Submission) -> io::Result<()> {
         let Submission { part, kind, member, address, len, offset } = submission;
         let (file, flags) = (Fixed(member), self.write_flags);
