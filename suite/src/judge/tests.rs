@@ -169,6 +169,9 @@ fn a_percentile_without_enough_samples_is_an_error() {
     assert_eq!(short.outcome, Error);
     assert_eq!(reason(&short), "insufficient samples: 3687 of the 3688 that p99.9 needs");
     assert_eq!(verdict(percentile(999_000), at_most(1e9), vec![steady(3688)]).outcome, Pass);
+    let low = verdict(percentile(1), at_least(1.0), vec![steady(2)]);
+    assert_eq!(low.outcome, Error, "the lower end needs samples below it");
+    assert_eq!(reason(&low), "insufficient samples: 2 of the 3688878 that p0.0001 needs");
 }
 
 #[test]
