@@ -72,6 +72,18 @@ pub struct BlockDevice {
     pub partitions: Vec<DeviceNumber>,
 }
 
+impl BlockDevice {
+    /// The kind of its driver, by the kernel's scheme of names: `nvme`, `sd`, `vd`, `dm`, `loop`.
+    #[must_use]
+    pub fn driver(&self) -> &str {
+        // These count their disks in letters, all others in digits.
+        let lettered = ["sd", "hd", "vd", "xvd", "dasd", "ubd"];
+        let letters = self.name.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let name = &self.name[..letters];
+        lettered.into_iter().find(|driver| name.starts_with(driver)).unwrap_or(name)
+    }
+}
+
 impl fmt::Display for BlockDevice {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} {}", self.number, self.name)
@@ -286,6 +298,18 @@ mod tests {
         assert_eq!(part.bytes, 2048 * 512);
         assert_eq!(part.logical_block_bytes, 4096);
         assert!(part.partitions.is_empty() && part.holders.is_empty());
+    }
+
+    #[test]
+    fn drivers_by_the_names_of_their_disks() {
+        let mut device = captured().device(number("259:0")).unwrap();
+        let mut driver = |name: &str| {
+            device.name = name.to_owned();
+            device.driver().to_owned()
+        };
+        let names = ["nvme0n1p2", "sda1", "sdaa", "vdb", "xvda", "dm-3", "md127", "loop0", "sr0"];
+        let drivers = ["nvme", "sd", "sd", "vd", "xvd", "dm", "md", "loop", "sr"];
+        assert_eq!(names.map(&mut driver), drivers);
     }
 
     #[test]

@@ -349,6 +349,31 @@ fn the_worst_comes_last_on_the_terminal_and_first_elsewhere() {
 }
 
 #[test]
+fn the_command_runs_it_as_it_was_run() {
+    let mut record = scenes::mixed();
+    record.plan.work_dir = Some("/scratch/it's here".to_owned());
+    record.plan.require_all = true;
+    record.plan.baseline = Some("last good.json".to_owned());
+    let text = plain(&record);
+    let rerun = text.lines().last().expect("a last line").trim();
+    let end = " --baseline 'last good.json' --work-dir '/scratch/it'\\''s here' --require-all";
+    assert!(rerun.starts_with("rerun  diskproof run ") && rerun.ends_with(end), "{rerun}");
+}
+
+#[test]
+fn signs_are_those_of_the_evidence_and_not_of_the_text() {
+    let mut record = scenes::passed();
+    record.verdicts.truncate(1);
+    record.verdicts[0].outcome = Outcome::Fail;
+    record.verdicts[0].condition = "'read.latency.p99' >= '1ms'".to_owned();
+    for text in [markdown(&record), junit(&record)] {
+        assert!(text.contains("limit &lt; 20 ms"), "{text}");
+    }
+    let page = html(&record);
+    assert!(page.contains("p99 &lt; 20 ms") && page.contains("\"allowed\""), "{page}");
+}
+
+#[test]
 fn values_that_look_equal_are_exact() {
     let mut record = scenes::mixed();
     record.verdicts[3].evidence.measured = Some(4_000_400.0);
