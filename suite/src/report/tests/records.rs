@@ -309,21 +309,26 @@ pub(super) fn record(name: &str, cases: Vec<CaseRecord>, verdicts: Vec<Verdict>)
             work_dir: None,
             require_all: false,
         },
-        disks: vec![DiskRecord {
-            name: "scratch".to_owned(),
-            kind: "loopback".to_owned(),
-            path: Some("/var/tmp".to_owned()),
-            size_bytes: 256 << 20,
-            filesystem: Some("ext4".to_owned()),
-            block_device: Some("259:1 nvme0n1".to_owned()),
-            driver: Some("nvme".to_owned()),
-            offset_align_bytes: 512,
-            memory_align_bytes: 4,
-        }],
+        disks: vec![scratch()],
         schedule: schedule.collect(),
         cases,
         verdicts,
         conclusion,
+    }
+}
+
+/// The disk that most cases ran on.
+fn scratch() -> DiskRecord {
+    DiskRecord {
+        name: "scratch".to_owned(),
+        kind: "loopback".to_owned(),
+        path: Some("/var/tmp".to_owned()),
+        size_bytes: 256 << 20,
+        filesystem: Some("ext4".to_owned()),
+        block_device: Some("259:1 nvme0n1".to_owned()),
+        driver: Some("nvme".to_owned()),
+        offset_align_bytes: 512,
+        memory_align_bytes: 4,
     }
 }
 
