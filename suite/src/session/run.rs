@@ -156,11 +156,8 @@ impl Story<'_> {
                     position.0 += 1;
                 }
             }
-            let undecided = judge::open_cases(
-                &self.request.plan,
-                &self.record.cases,
-                self.request.baseline.as_ref(),
-            );
+            let (plan, baseline) = (&self.request.plan, self.request.baseline.as_ref());
+            let undecided = judge::open_cases(plan, &self.record, baseline);
             open = (0..self.planned.len())
                 .filter(|case| undecided.contains(&self.planned[*case]))
                 .collect();
@@ -218,10 +215,13 @@ impl Story<'_> {
 
     fn finish(&mut self) {
         self.record.interrupted = self.stop.load(Ordering::SeqCst);
-        for (case, planned) in self.record.cases.iter_mut().zip(&self.planned) {
-            let workload = &self.request.plan.cases[*planned].workload;
-            let in_flight = u64::from(workload.queue_depth) * u64::from(workload.workers);
-            case.warnings = judge::warnings(case, Some(in_flight));
+        let cases = &self.request.plan.cases;
+        let planned = self.record.cases.iter().zip(&self.planned);
+        let warnings: Vec<_> = planned
+            .map(|(case, planned)| judge::warnings(&self.record, case, &cases[*planned].workload))
+            .collect();
+        for (case, warnings) in self.record.cases.iter_mut().zip(warnings) {
+            case.warnings = warnings;
         }
         self.judge();
         self.save();
@@ -229,7 +229,7 @@ impl Story<'_> {
 
     fn judge(&mut self) {
         let (plan, baseline) = (&self.request.plan, self.request.baseline.as_ref());
-        self.record.verdicts = judge::judge(plan, &self.record.cases, baseline);
+        self.record.verdicts = judge::judge(plan, &self.record, baseline);
         let circumstances = Circumstances {
             interrupted: self.record.interrupted,
             refused: self.refused,
