@@ -11,7 +11,7 @@ use crate::judge::{self, Circumstances};
 use crate::measure::Measurement;
 use crate::record::{Record, RecordError, RoundRecord};
 use crate::rig::{self, BuildEvent, Category, Rig, RigError, Undo};
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, Unit, human};
 
 /// How a run ended that could be begun.
 #[derive(Debug)]
@@ -205,7 +205,8 @@ impl Story<'_> {
                 (None, Some("the run was stopped before the round had begun to count".to_owned()))
             }
             Ok(measured) if stopped => {
-                let reason = format!("the run was stopped after {}", measured.duration_ns);
+                let time = human(measured.duration_ns.0 as f64, Unit::Nanoseconds);
+                let reason = format!("the run was stopped after {time} of the round");
                 (Some(measured), Some(reason))
             }
             Ok(measured) => (Some(measured), None),
