@@ -37,7 +37,7 @@ pub(super) fn run(
     control: &Control,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, EngineError> {
-    let files = Files::new(job, files)?;
+    let files = Files::new(job, files);
     let (way, why) = choose(job, &files)?;
     let common = Common::new(job);
     let lanes: Vec<Lane> = (0..job.workers).map(|_| Lane::default()).collect();

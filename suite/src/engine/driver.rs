@@ -22,20 +22,17 @@ pub(super) const ERRORS_MAX: u64 = 1000;
 pub(super) struct Common {
     /// When to stop submitting, on the run's clock. Set back to stop early.
     end: AtomicU64,
-    amount: Amount,
+    /// What is left of the amount: one for all workers, or one for each.
+    amounts: Box<[Amount]>,
     positions: Positions,
 }
 
 impl Common {
     /// That of a run of this job.
     pub(super) fn new(job: &Job) -> Self {
-        let amount = match job.length {
-            Length::Bytes(bytes) => bytes.0,
-            Length::Time(_) => 0,
-        };
         Self {
             end: AtomicU64::new(NEVER),
-            amount: Amount::new(amount),
+            amounts: Amount::of(job),
             positions: Positions::default(),
         }
     }
@@ -51,6 +48,11 @@ impl Common {
     /// Nothing is to be submitted from this moment on.
     pub(super) fn stop(&self, at: u64) {
         self.end.fetch_min(at, Relaxed);
+    }
+
+    /// What this worker takes from.
+    fn amount(&self, worker: u32) -> &Amount {
+        &self.amounts[worker as usize % self.amounts.len()]
     }
 
     /// When the load ends, or ended.
@@ -77,6 +79,7 @@ pub(super) struct Done {
 /// The common part of one worker.
 pub(super) struct Driver<'run> {
     common: &'run Common,
+    amount: &'run Amount,
     source: Box<dyn Source>,
     tally: Tally<'run>,
     phase: Phase,
@@ -102,6 +105,7 @@ impl<'run> Driver<'run> {
     ) -> Self {
         Self {
             common,
+            amount: common.amount(worker),
             source: source(job, worker, &common.positions),
             tally: Tally::new(lane, job, members),
             phase: Phase::Warmup,
@@ -135,7 +139,7 @@ impl<'run> Driver<'run> {
             return 0;
         }
         if self.by_amount && self.phase == Phase::Window {
-            let drawn = self.source.fill_within(&self.common.amount, out);
+            let drawn = self.source.fill_within(self.amount, out);
             self.submitting = drawn == out.len();
             return drawn;
         }
@@ -143,10 +147,15 @@ impl<'run> Driver<'run> {
         out.len()
     }
 
-    /// So many of them go to the kernel now.
+    /// So many of them go to the kernel now. Returns the time at which they count as started: what
+    /// was drawn in the warm-up and so is not part of an amount stays in the warm-up, though the
+    /// window may have opened since it was drawn.
     #[inline]
-    pub(super) fn submitted(&mut self, now: u64, ios: u64) {
+    pub(super) fn submitted(&mut self, now: u64, ios: u64) -> u64 {
         self.tally.submitted(now, ios);
+        let before = self.by_amount && self.phase == Phase::Warmup;
+        self.look_at(now);
+        if before { now.min(self.tally.window().start.saturating_sub(1)) } else { now }
     }
 
     /// Completions were reaped now; what they were follows, and then [`reported`].
@@ -235,5 +244,46 @@ impl<'run> Driver<'run> {
                 system_ns: now.system_ns.saturating_sub(before.system_ns),
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::job;
+    use crate::units::{Bytes, Nanos};
+
+    #[test]
+    fn what_was_drawn_in_the_warm_up_stays_there_where_an_amount_counts() {
+        let mut job = job();
+        job.warmup = Nanos(1000);
+        for (length, started) in
+            [(Length::Bytes(Bytes(4096)), 1099), (Length::Time(Nanos(1000)), 1107)]
+        {
+            job.length = length;
+            let (common, lane) = (Common::new(&job), Lane::default());
+            common.start(&job, 100);
+            let mut driver = Driver::new(&job, 0, 1, &common, &lane, || None);
+            driver.start(&job, 100);
+            assert_eq!(driver.draw(&mut [Request::FLUSH]), 1);
+            // The window opened at 1100, between the drawing and the submitting.
+            assert_eq!(driver.submitted(1107, 1), started);
+            assert_eq!(driver.draw(&mut [Request::FLUSH]), 1);
+            assert_eq!(driver.submitted(1108, 1), 1108);
+        }
+    }
+
+    #[test]
+    fn the_end_is_seen_while_nothing_completes() {
+        let job = job();
+        let (common, lane) = (Common::new(&job), Lane::default());
+        common.start(&job, 0);
+        let mut driver = Driver::new(&job, 0, 1, &common, &lane, || None);
+        driver.start(&job, 0);
+        common.stop(500);
+        driver.submitted(499, 1);
+        assert!(driver.submitting());
+        driver.submitted(500, 1);
+        assert!(!driver.submitting());
     }
 }

@@ -186,6 +186,8 @@ pub struct DeviceFile {
     pub file: Arc<File>,
     /// What buffer addresses must be multiples of; a power of two.
     pub memory_align: usize,
+    /// What offsets and lengths must be multiples of; 1 through the page cache.
+    pub offset_align: u32,
 }
 
 /// A job's strings to the outside.

@@ -12,8 +12,9 @@
 //!   amount, or with an `fsync`, has a window that closes when everything is done, the flush of
 //!   every member included, and no cool-down.
 //! - **Amount.** Exactly the bytes asked for, all workers together, rounded down to whole blocks
-//!   and taken from when the window opens. A sequential load that reaches the end of its region
-//!   starts over.
+//!   and taken from when the window opens. Workers that have parts of the region for themselves
+//!   have equal shares of it. A sequential load that reaches the end of its region starts over.
+//! - **The flush at the end** is one I/O, which ends with the last member's.
 //! - **Latency** is from just before an I/O's batch is handed to the kernel until just after it is
 //!   reaped: the total that fio calls `lat`. An I/O that a stripe cuts into parts ends with its
 //!   last part.
@@ -32,6 +33,7 @@ mod offsets;
 mod outcome;
 #[doc(hidden)]
 pub mod parts;
+mod payload;
 mod permutation;
 mod probe;
 mod requests;

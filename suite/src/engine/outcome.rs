@@ -93,20 +93,22 @@ impl Outcome<'_> {
         measured
     }
 
+    /// The flush at the end is one I/O, as any other flush of a stripe is: it is done with its
+    /// last member, and fails with the first that does.
     fn count_syncs(&self, lane: &Lane, syncs: &[FinalSync]) -> Counted {
         let mut tally = Tally::new(lane, self.job, self.members.len());
         tally.begin(self.job, self.start);
-        let started = syncs.iter().map(|sync| sync.started).min().unwrap_or(self.start);
-        tally.submitted(started, syncs.len() as u64);
-        let mut in_order: Vec<_> = (0..).zip(syncs).collect();
-        in_order.sort_by_key(|(_, sync)| sync.ended);
-        for (member, sync) in in_order {
-            tally.reaped(sync.ended);
-            match sync.errno {
-                None => tally.completed(IoKind::Sync, sync.started, 0),
-                Some(errno) => {
-                    tally.failed(IoKind::Sync, Failure { errno, member, offset: 0 });
-                }
+        let started = syncs.iter().map(|sync| sync.started).min();
+        let ended = syncs.iter().map(|sync| sync.ended).max();
+        if let Some((started, ended)) = started.zip(ended) {
+            tally.submitted(started, 1);
+            tally.reaped(ended);
+            let failed = (0..).zip(syncs).filter_map(|(member, sync)| {
+                Some((sync.ended, Failure { errno: sync.errno?, member, offset: 0 }))
+            });
+            match failed.min_by_key(|(ended, _)| *ended) {
+                None => tally.completed(IoKind::Sync, started, 0),
+                Some((_, failure)) => tally.failed(IoKind::Sync, failure),
             }
         }
         tally.finish()

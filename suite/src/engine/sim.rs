@@ -224,18 +224,17 @@ impl<'run> Simulation<'run> {
         let mut requests = std::mem::take(&mut self.requests);
         let driver = &mut self.workers[worker as usize].driver;
         let drawn = driver.draw(&mut requests[..ios]);
-        driver.submitted(now, drawn as u64);
+        let started = driver.submitted(now, drawn as u64);
         for request in &requests[..drawn] {
-            self.launch(worker, *request, now);
+            self.launch(worker, *request, started, now);
         }
         self.requests = requests;
     }
 
-    fn launch(&mut self, worker: u32, request: Request, now: u64) {
+    fn launch(&mut self, worker: u32, request: Request, started: u64, now: u64) {
         let of = &mut self.workers[worker as usize];
         // As many are drawn as there are free slots.
         let Some(slot) = of.free.pop() else { return };
-        let started = now;
         of.slots[slot as usize] = Slot { request, started, parts_left: 0, failure: None };
         let operation = match request.kind {
             IoKind::Read => Operation::Read,

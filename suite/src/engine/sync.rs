@@ -81,8 +81,7 @@ impl<'run> SyncWorker<'run> {
                 IoKind::Write => self.buffers.write_buffer(0, request.len as usize),
                 IoKind::Sync => 0,
             };
-            let started = monotonic_ns();
-            self.driver.submitted(started, 1);
+            let started = self.driver.submitted(monotonic_ns(), 1);
             let outcome = self.io.perform::<STRIPED>(request, self.buffers.arena_mut(), at);
             let now = monotonic_ns();
             self.driver.reaped(now);

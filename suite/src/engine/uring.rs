@@ -219,9 +219,8 @@ impl<'run> RingWorker<'run> {
             }
             submissions.sync();
             if drawn > 0 {
-                let started = monotonic_ns();
+                let started = driver.submitted(monotonic_ns(), drawn as u64);
                 flight.stamp(drawn, started);
-                driver.submitted(started, drawn as u64);
             }
             if flight.outstanding == 0 {
                 return Ok(());
