@@ -191,12 +191,12 @@ fn measure(
     progress: Setting,
 ) -> Result<ExitCode, ExitCode> {
     let undo = Undo::new();
-    let stop = signals::watch(undo.clone()).map_err(|error| {
+    let asked = signals::watch(undo.clone()).map_err(|error| {
         out::error(&format!("can't watch for signals: {error}"));
         ExitCode::NotMeasured
     })?;
-    let mut display = Display::new(progress);
-    let ended = session::run(request, &stop, &undo, &mut |event| {
+    let mut display = Display::new(progress, asked.state);
+    let ended = session::run(request, &asked.stop, &undo, &mut |event| {
         if let Event::Previewed(preview) = event {
             out::say(&show::text(&request.plan, preview));
         }

@@ -172,6 +172,9 @@ pub struct Measurement {
     pub short_transfers: u64,
     /// Completions stamped earlier than their start; counted with a latency of 0.
     pub clock_anomalies: u64,
+    /// Time that I/Os took to return after the load was to end; of several rounds, the longest.
+    #[serde(default)]
+    pub drain_ns: Nanos,
     /// Share of each worker.
     pub workers: Vec<Share>,
     /// Share of each disk of the setup.
@@ -261,6 +264,7 @@ impl Measurement {
         self.faults = merged_faults(self.faults.iter().chain(&other.faults));
         self.short_transfers += other.short_transfers;
         self.clock_anomalies += other.clock_anomalies;
+        self.drain_ns = self.drain_ns.max(other.drain_ns);
         add_shares(&mut self.workers, &other.workers);
         add_shares(&mut self.members, &other.members);
     }

@@ -367,7 +367,7 @@ fn label_curves(plot: &mut Plot, curves: &[Curve]) {
 }
 
 /// The rounds of a verdict as dots on a line, with the allowed side shaded and the limit marked.
-/// `allowed` is the range of values that the condition takes. Empty without a finite round.
+/// `sign` is how a value compares with a single limit. Empty without a finite round.
 pub(super) fn dots(rounds: &[f64], limits: &[f64], sign: &str, mark: &str, title: &str) -> String {
     const WIDE: f64 = 128.0;
     const HIGH: f64 = 24.0;

@@ -21,6 +21,7 @@ pub(super) fn record(request: &Request, looked: &Preview) -> Record {
                 id: outlined.id.clone(),
                 setup: format!("{}{}", case.id.setup, case.id.setup_point),
                 workload: format!("{}{}", case.id.workload, case.id.workload_point),
+                disks: setup.disks.iter().map(|i| request.plan.disks[*i].name.clone()).collect(),
                 what: outlined.what.clone(),
                 parameters: words::parameters(case, setup),
                 skipped: outlined.skipped.clone(),
@@ -59,6 +60,7 @@ pub(super) fn disk(surveyed: &SurveyedDisk) -> DiskRecord {
         size_bytes: surveyed.size.0,
         filesystem: surveyed.filesystem.clone(),
         block_device: surveyed.block_device.as_ref().map(ToString::to_string),
+        driver: surveyed.block_device.as_ref().map(|device| device.driver().to_owned()),
         offset_align_bytes: surveyed.align.map_or(0, |align| align.offset_bytes),
         memory_align_bytes: surveyed.align.map_or(0, |align| align.memory_bytes),
     }
@@ -78,6 +80,8 @@ fn plan(request: &Request) -> PlanRecord {
         bindings: bindings.collect(),
         baseline: request.baseline_path.clone(),
         selection: request.selection.clone(),
+        work_dir: None,
+        require_all: request.require_all,
     }
 }
 
@@ -89,6 +93,7 @@ fn simulated_disks(request: &Request) -> Vec<DiskRecord> {
         size_bytes: simulated_bytes(&disk.source).0,
         filesystem: None,
         block_device: None,
+        driver: None,
         offset_align_bytes: 1,
         memory_align_bytes: 1,
     });

@@ -11,7 +11,7 @@ use crate::judge::{self, Circumstances};
 use crate::measure::Measurement;
 use crate::record::{Record, RecordError, RoundRecord};
 use crate::rig::{self, BuildEvent, Category, Rig, RigError, Undo};
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, Unit, human};
 
 /// How a run ended that could be begun.
 #[derive(Debug)]
@@ -156,11 +156,8 @@ impl Story<'_> {
                     position.0 += 1;
                 }
             }
-            let undecided = judge::open_cases(
-                &self.request.plan,
-                &self.record.cases,
-                self.request.baseline.as_ref(),
-            );
+            let (plan, baseline) = (&self.request.plan, self.request.baseline.as_ref());
+            let undecided = judge::open_cases(plan, &self.record, baseline);
             open = (0..self.planned.len())
                 .filter(|case| undecided.contains(&self.planned[*case]))
                 .collect();
@@ -208,7 +205,8 @@ impl Story<'_> {
                 (None, Some("the run was stopped before the round had begun to count".to_owned()))
             }
             Ok(measured) if stopped => {
-                let reason = format!("the run was stopped after {}", measured.duration_ns);
+                let time = human(measured.duration_ns.0 as f64, Unit::Nanoseconds);
+                let reason = format!("the run was stopped after {time} of the round");
                 (Some(measured), Some(reason))
             }
             Ok(measured) => (Some(measured), None),
@@ -218,10 +216,13 @@ impl Story<'_> {
 
     fn finish(&mut self) {
         self.record.interrupted = self.stop.load(Ordering::SeqCst);
-        for (case, planned) in self.record.cases.iter_mut().zip(&self.planned) {
-            let workload = &self.request.plan.cases[*planned].workload;
-            let in_flight = u64::from(workload.queue_depth) * u64::from(workload.workers);
-            case.warnings = judge::warnings(case, Some(in_flight));
+        let cases = &self.request.plan.cases;
+        let planned = self.record.cases.iter().zip(&self.planned);
+        let warnings: Vec<_> = planned
+            .map(|(case, planned)| judge::warnings(&self.record, case, &cases[*planned].workload))
+            .collect();
+        for (case, warnings) in self.record.cases.iter_mut().zip(warnings) {
+            case.warnings = warnings;
         }
         self.judge();
         self.save();
@@ -229,7 +230,7 @@ impl Story<'_> {
 
     fn judge(&mut self) {
         let (plan, baseline) = (&self.request.plan, self.request.baseline.as_ref());
-        self.record.verdicts = judge::judge(plan, &self.record.cases, baseline);
+        self.record.verdicts = judge::judge(plan, &self.record, baseline);
         let circumstances = Circumstances {
             interrupted: self.record.interrupted,
             refused: self.refused,
