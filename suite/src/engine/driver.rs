@@ -11,7 +11,7 @@ use super::offsets::Positions;
 use super::requests::{Amount, Request, Source, source};
 use super::tally::{Counted, Failure, Lane, NEVER, Tally};
 use crate::engine::{Job, Length};
-use crate::measure::{CpuUse, IoKind};
+use crate::measure::IoKind;
 
 /// After so many failed I/Os of one worker the whole job ends early: it can't pass any more, and
 /// a device that fails at once would otherwise be asked as fast as the machine can.
@@ -73,7 +73,6 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) counted: Counted,
-    pub(super) cpu: Option<CpuUse>,
 }
 
 /// The common part of one worker.
@@ -87,21 +86,16 @@ pub(super) struct Driver<'run> {
     next_edge: u64,
     submitting: bool,
     by_amount: bool,
-    cpu_time: fn() -> Option<CpuUse>,
-    cpu_before: Option<CpuUse>,
-    cpu: Option<CpuUse>,
 }
 
 impl<'run> Driver<'run> {
-    /// The driver of a worker of this job. The start line is set by [`start`](Self::start);
-    /// `cpu_time` reads the processor time of the calling thread so far.
+    /// The driver of a worker of this job. The start line is set by [`start`](Self::start).
     pub(super) fn new(
         job: &Job,
         worker: u32,
         members: usize,
         common: &'run Common,
         lane: &'run Lane,
-        cpu_time: fn() -> Option<CpuUse>,
     ) -> Self {
         Self {
             common,
@@ -112,9 +106,6 @@ impl<'run> Driver<'run> {
             next_edge: 0,
             submitting: true,
             by_amount: matches!(job.length, Length::Bytes(_)),
-            cpu_time,
-            cpu_before: None,
-            cpu: None,
         }
     }
 
@@ -201,9 +192,8 @@ impl<'run> Driver<'run> {
     }
 
     /// All I/Os are done.
-    pub(super) fn finish(mut self) -> Done {
-        self.leave_window();
-        Done { counted: self.tally.finish(), cpu: self.cpu }
+    pub(super) fn finish(self) -> Done {
+        Done { counted: self.tally.finish() }
     }
 
     #[inline]
@@ -224,26 +214,15 @@ impl<'run> Driver<'run> {
         let window = self.tally.window();
         if self.phase == Phase::Warmup && now >= window.start {
             self.phase = Phase::Window;
-            self.cpu_before = (self.cpu_time)();
         }
         if self.phase == Phase::Window && now >= window.end {
-            self.leave_window();
+            self.phase = Phase::After;
         }
         self.next_edge = match self.phase {
             Phase::Warmup => window.start,
             Phase::Window => window.end,
             Phase::After => NEVER,
         };
-    }
-
-    fn leave_window(&mut self) {
-        if self.phase == Phase::Window {
-            self.phase = Phase::After;
-            self.cpu = (self.cpu_time)().zip(self.cpu_before).map(|(now, before)| CpuUse {
-                user_ns: now.user_ns.saturating_sub(before.user_ns),
-                system_ns: now.system_ns.saturating_sub(before.system_ns),
-            });
-        }
     }
 }
 
@@ -263,7 +242,7 @@ mod tests {
             job.length = length;
             let (common, lane) = (Common::new(&job), Lane::default());
             common.start(&job, 100);
-            let mut driver = Driver::new(&job, 0, 1, &common, &lane, || None);
+            let mut driver = Driver::new(&job, 0, 1, &common, &lane);
             driver.start(&job, 100);
             assert_eq!(driver.draw(&mut [Request::FLUSH]), 1);
             // The window opened at 1100, between the drawing and the submitting.
@@ -278,7 +257,7 @@ mod tests {
         let job = job();
         let (common, lane) = (Common::new(&job), Lane::default());
         common.start(&job, 0);
-        let mut driver = Driver::new(&job, 0, 1, &common, &lane, || None);
+        let mut driver = Driver::new(&job, 0, 1, &common, &lane);
         driver.start(&job, 0);
         common.stop(500);
         driver.submitted(499, 1);

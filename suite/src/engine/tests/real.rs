@@ -22,7 +22,7 @@ use crate::testing::skip;
 const MIB: u64 = 1 << 20;
 
 /// The ways that a test goes: back end, depth, direct or buffered.
-fn ways(test: &str) -> Vec<(Backend, u32, bool)> {
+pub(super) fn ways(test: &str) -> Vec<(Backend, u32, bool)> {
     let folder = tempfile::tempdir().unwrap();
     let probe_file = folder.path().join("probe");
     std::fs::write(&probe_file, [0; 4096]).unwrap();
@@ -45,7 +45,7 @@ fn ways(test: &str) -> Vec<(Backend, u32, bool)> {
     ways
 }
 
-fn open(path: &Path, write: bool, direct: bool) -> std::io::Result<File> {
+pub(super) fn open(path: &Path, write: bool, direct: bool) -> std::io::Result<File> {
     let flags = if direct { libc::O_DIRECT } else { 0 };
     OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)
 }

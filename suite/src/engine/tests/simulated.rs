@@ -190,6 +190,17 @@ fn an_amount_is_moved_exactly_and_timed_to_its_last_io() {
 }
 
 #[test]
+fn the_time_of_the_drain_is_told() {
+    let mut job = on(DiskModel { parallel: 1, ..fixed(MS) });
+    (job.queue_depth, job.length) = (500, Length::Time(Nanos(100 * MS)));
+    let m = measured(&job);
+    // 500 in flight at the end, one a millisecond.
+    assert_eq!((m.completed(None), m.drain_ns), (99, Nanos(499 * MS)));
+    job.length = Length::Bytes(Bytes(4096));
+    assert_eq!(measured(&job).drain_ns, Nanos(0));
+}
+
+#[test]
 fn a_flush_at_the_end_is_in_the_time() {
     let mut job = on(DiskModel { flush: Latency::Fixed(Nanos(70 * MS)), ..fixed(MS) });
     (job.read_percent, job.fsync_at_end) = (0, true);
