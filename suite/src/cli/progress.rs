@@ -137,7 +137,7 @@ impl Display {
                     session::with_causes(*error)
                 ));
             }
-            Event::Previewed(_) => {}
+            Event::Previewed(_) | Event::Begun(_) => {}
         }
         if !self.state.is_empty() && self.asked.swap(false, Ordering::SeqCst) {
             let state = self.state.clone();
