@@ -34,7 +34,7 @@ pub fn warnings(record: &Record, case: &CaseRecord, workload: &Workload) -> Vec<
     all.extend([cpu_bound(&merged), slow_drain(&rounds)]);
     all.extend(seen(record, case, workload).iter().map(not_at_the_device));
     all.push(little(&merged));
-    all.extend(in_memory(record, case));
+    all.push(in_memory(record, case));
     all.into_iter().flatten().collect()
 }
 

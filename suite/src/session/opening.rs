@@ -75,6 +75,8 @@ pub fn not_begun(plan: &str, path: &str, exit: ExitCode) -> Record {
             profile: None,
             bindings: Vec::new(),
             baseline: None,
+            work_dir: None,
+            require_all: false,
             selection: Selection::default(),
         },
         disks: Vec::new(),

@@ -116,7 +116,6 @@ impl Load {
             faults: vec![],
             short_transfers: 0,
             clock_anomalies: 0,
-            drain_ns: Nanos(0),
             workers: shares(
                 chance,
                 total,
