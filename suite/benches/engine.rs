@@ -121,7 +121,7 @@ fn payload(bench: &mut Criterion) {
             ..job()
         };
         let mut next = writer(&job).expect("a bench needs memory for its buffers");
-        group.bench_function(BenchmarkId::new("stamp", block), |run| {
+        group.bench_function(BenchmarkId::new("random", block), |run| {
             run.iter(|| black_box(next(block)));
         });
     }

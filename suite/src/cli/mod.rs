@@ -5,6 +5,7 @@
 
 mod check;
 mod completions;
+mod folder;
 mod init;
 mod list;
 mod load;

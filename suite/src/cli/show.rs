@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Ok(loaded) => loaded,
         Err(code) => return code,
     };
-    let request = match request(loaded, &args.common, None, None) {
+    let request = match request(loaded, &args.common, None) {
         Ok(request) => request,
         Err(code) => return code,
     };

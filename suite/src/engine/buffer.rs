@@ -10,23 +10,16 @@ use std::ptr::NonNull;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rand_xoshiro::rand_core::Rng;
 
+use super::payload::Contents;
 use super::requests::{Choice, Deck};
-use super::seed::{Random, Stream, draw_below, mix, random};
+use super::seed::{Random, Stream, draw_below, random};
 use crate::engine::{EngineError, Job, Payload};
 
-/// Size of the pages that storage compresses or finds duplicates of at its finest.
+/// What a mapping begins at a multiple of.
 const PAGE: usize = 4096;
-
-/// The same bytes, stamps aside, come back in a worker's writes after no less than this: more
-/// than what file systems compress as a piece (btrfs 128 KiB, ZFS 1 MiB by default).
-const FRESH_BYTES: usize = 1 << 20;
 
 /// How many blocks the repeating ones are taken from.
 const REPEATED: usize = 4;
-
-/// In stretches of this length a compressible buffer is partly random and partly zero, so that
-/// it compresses by the same share whatever is compressed as a piece, a sector or a megabyte.
-const STRETCH: usize = 512;
 
 /// Anonymous memory.
 #[derive(Debug)]
@@ -103,7 +96,7 @@ impl Drop for Arena {
     }
 }
 
-/// The buffers of one worker: for each I/O in flight one to read into and some to write from.
+/// The buffers of one worker: for each I/O in flight one to read into and one to write from.
 #[derive(Debug)]
 pub(super) struct Buffers {
     arena: Arena,
@@ -111,15 +104,10 @@ pub(super) struct Buffers {
     stride: usize,
     /// Where the buffers to write from begin.
     writes_at: usize,
-    /// How many of them each I/O in flight has, to be used in turn.
-    variants: usize,
-    /// The one to be used next by each I/O in flight.
-    next: Box<[u32]>,
     /// Where the blocks that repeat are, and when one is due.
     repeats: Option<Repeats>,
-    /// What sets the stamps of this worker and round apart from all others; `None` without any.
-    salt: Option<u64>,
-    stamps: u64,
+    /// What fills the buffers; `None` where they stay zero.
+    contents: Option<Contents>,
 }
 
 #[derive(Debug)]
@@ -137,33 +125,28 @@ impl Buffers {
         let stride = largest.next_multiple_of(align.max(PAGE));
         let depth = job.queue_depth as usize;
         let reads = if job.read_percent > 0 { depth } else { 0 };
-        let writing = job.read_percent < 100;
-        // Zeros are the same for all, and nobody changes them.
-        let variants = match job.payload {
-            Payload::Zero => 0,
-            _ => FRESH_BYTES.div_ceil(depth * stride),
+        let writes = match job.payload {
+            _ if job.read_percent >= 100 => 0,
+            // They are the same for all, and nobody changes them.
+            Payload::Zero => 1,
+            _ => depth,
         };
-        let writes = if writing { (depth * variants).max(1) } else { 0 };
-        let repeated = match job.payload {
-            Payload::Duplicate(_) if writing => REPEATED,
-            _ => 0,
+        let percent = match job.payload {
+            Payload::Duplicate(percent) if writes > 0 => Some(percent),
+            _ => None,
         };
-        let buffers = reads.saturating_add(writes).saturating_add(repeated);
-        let bytes = buffers.checked_mul(stride).unwrap_or(usize::MAX >> 1);
-        let mut all = Self {
-            arena: Arena::new(bytes, align)?,
-            stride,
-            writes_at: reads * stride,
-            variants,
-            next: vec![0; depth].into(),
-            repeats: None,
-            salt: (variants > 0).then(|| mix(job.seed ^ mix(u64::from(worker)))),
-            stamps: 0,
-        };
-        if writing && variants > 0 {
-            all.prepare(job, worker, writes, repeated);
-        }
-        Ok(all)
+        let repeated = percent.map_or(0, |_| REPEATED);
+        let bytes = (reads + writes + repeated).checked_mul(stride).unwrap_or(usize::MAX >> 1);
+        let mut arena = Arena::new(bytes, align)?;
+        let repeats = percent.map(|percent| {
+            let at = (reads + writes) * stride;
+            let contents = arena.part_mut(at, repeated * stride);
+            fill(contents, &mut random(job.seed, Stream::Repeated, 0));
+            Repeats::new(job, worker, at, percent)
+        });
+        let contents =
+            (writes > 0 && job.payload != Payload::Zero).then(|| Contents::new(job, worker));
+        Ok(Self { arena, stride, writes_at: reads * stride, repeats, contents })
     }
 
     /// The memory that all of them lie in.
@@ -185,10 +168,10 @@ impl Buffers {
     }
 
     /// Where the next `len` bytes to be written lie, for the I/O in this slot, whose last one is
-    /// done. Unless it repeats or is zero, each page of them differs from all pages before.
+    /// done. Unless they repeat or are zero, they were never written before.
     #[inline]
     pub(super) fn write_buffer(&mut self, slot: usize, len: usize) -> usize {
-        let Some(salt) = self.salt else {
+        let Some(contents) = &mut self.contents else {
             return self.writes_at;
         };
         if let Some(repeats) = &mut self.repeats
@@ -197,42 +180,21 @@ impl Buffers {
             let which = draw_below(&mut repeats.which, REPEATED as u64);
             return repeats.at + which as usize * self.stride;
         }
-        let variant = self.next[slot];
-        let last = variant as usize + 1 == self.variants;
-        self.next[slot] = if last { 0 } else { variant + 1 };
-        let at = self.writes_at + (slot * self.variants + variant as usize) * self.stride;
-        let mut stamp = self.stamps;
-        for page in self.arena.part_mut(at, len).chunks_mut(PAGE) {
-            stamp += 1;
-            page[..8].copy_from_slice(&salt.to_le_bytes());
-            // Odd, so the product is another one for each count.
-            let count = stamp.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            page[8..16].copy_from_slice(&count.to_le_bytes());
-        }
-        self.stamps = stamp;
+        let at = self.writes_at + slot * self.stride;
+        contents.fill(self.arena.part_mut(at, len));
         at
     }
+}
 
-    /// Fills the buffers that are written from.
-    fn prepare(&mut self, job: &Job, worker: u32, writes: usize, repeated: usize) {
-        let (at, len) = (self.writes_at, writes * self.stride);
-        let contents = self.arena.part_mut(at, len);
-        fill(contents, &mut random(job.seed, Stream::Payload, u64::from(worker)));
-        match job.payload {
-            Payload::Compressible(percent) => thin_out(contents, percent),
-            Payload::Duplicate(percent) => {
-                let at = at + len;
-                let contents = self.arena.part_mut(at, repeated * self.stride);
-                fill(contents, &mut random(job.seed, Stream::Repeated, 0));
-                let percent = u32::from(percent.min(100));
-                let stream = |index| random(job.seed, Stream::Repeats, index);
-                self.repeats = Some(Repeats {
-                    at,
-                    due: Deck::new(vec![100 - percent, percent], stream(2 * u64::from(worker))),
-                    which: stream(2 * u64::from(worker) + 1),
-                });
-            }
-            Payload::Random | Payload::Zero => {}
+impl Repeats {
+    /// For `percent` of the writes of a worker; what repeats lies at `at`.
+    fn new(job: &Job, worker: u32, at: usize, percent: u8) -> Self {
+        let percent = u32::from(percent.min(100));
+        let stream = |index| random(job.seed, Stream::Repeats, index);
+        Self {
+            at,
+            due: Deck::new(vec![100 - percent, percent], stream(2 * u64::from(worker))),
+            which: stream(2 * u64::from(worker) + 1),
         }
     }
 }
@@ -241,20 +203,6 @@ impl Buffers {
 fn fill(buffer: &mut [u8], random: &mut Random) {
     for word in buffer.chunks_mut(8) {
         word.copy_from_slice(&random.next_u64().to_le_bytes()[..word.len()]);
-    }
-}
-
-/// Zeros for so many percent of the buffer, spread evenly: at the end of each stretch.
-fn thin_out(buffer: &mut [u8], percent: u8) {
-    let zeros_to = |end: usize| end * usize::from(percent.min(100)) / 100;
-    for page in buffer.chunks_mut(PAGE) {
-        let mut from = 0;
-        for stretch in page.chunks_mut(STRETCH) {
-            let zeros = zeros_to(from + stretch.len()) - zeros_to(from);
-            from += stretch.len();
-            let random = stretch.len() - zeros;
-            stretch[random..].fill(0);
-        }
     }
 }
 
@@ -359,10 +307,10 @@ mod tests {
 
     #[test]
     fn random_data_do_not_compress_within_a_block_or_across_blocks() {
-        let stream = written(&writer(Payload::Random, 4096, 1), 0, 64).concat();
-        assert!(saved(&stream) < 0.5, "{} %", saved(&stream));
-        let stream = written(&writer(Payload::Random, 131_072, 2), 0, 4).concat();
-        assert!(saved(&stream) < 0.5, "{} %", saved(&stream));
+        for (block, depth, ios) in [(512, 3, 600), (4096, 1, 100), (131_072, 2, 4)] {
+            let stream = written(&writer(Payload::Random, block, depth), 0, ios).concat();
+            assert!(saved(&stream) < 1e-9, "{} % of blocks of {block}", saved(&stream));
+        }
     }
 
     #[test]
@@ -384,16 +332,17 @@ mod tests {
             }
             // Half random, half zero in one run would be found here.
             let run = stream.split(|byte| *byte != 0).map(<[u8]>::len).max().unwrap();
-            assert!(run <= STRETCH, "a run of {run} zeros");
+            assert!(run <= 512, "a run of {run} zeros");
         }
     }
 
     #[test]
-    fn compressible_by_100_percent_is_zero_but_for_the_stamps() {
+    fn compressible_by_100_percent_is_zero_but_for_what_sets_sectors_apart() {
+        let mut seen = HashSet::new();
         for block in written(&writer(Payload::Compressible(100), 8192, 1), 0, 3) {
             let data = block.iter().enumerate().filter(|(_, byte)| **byte != 0);
-            assert!(data.clone().count() > 4);
-            assert!(data.map(|(at, _)| at % PAGE).all(|at| at < 16));
+            assert!(data.map(|(at, _)| at % 512).all(|at| at < 8));
+            assert!(block.chunks(512).all(|sector| seen.insert(sector.to_vec())));
         }
     }
 

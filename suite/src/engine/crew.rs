@@ -1,8 +1,14 @@
 //! A job on files: its workers, their start line, and who watches over them.
+//!
+//! Workers own a share of all that they use. When I/Os never return, the watcher leaves them to
+//! themselves: what the kernel may still read or write stays where it is, for ever.
 
-use std::fs::File;
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use rayon::ThreadPool;
@@ -10,25 +16,30 @@ use rayon::ThreadPool;
 use super::buffer::Buffers;
 use super::driver::{Common, Done, Driver};
 use super::files::Files;
-use super::outcome::{FinalSync, Outcome};
+use super::guard::Guard;
+use super::last_flush::last_flush;
+use super::meter::Meter;
+use super::outcome::Outcome;
 use super::probe::{Way, choose};
 use super::sync::SyncWorker;
-use super::tally::Lane;
+use super::tally::{Lane, Window};
 use super::uring::RingWorker;
 use super::watch::Watch;
 use crate::engine::{Control, DeviceFile, EngineError, Job, Progress};
-use crate::measure::{BackendUsed, CpuUse, Measurement};
+use crate::measure::{BackendUsed, Measurement};
 use crate::os::clock::monotonic_ns;
-use crate::os::cpu::{Affinity, thread_time};
+use crate::os::cpu::{Affinity, thread_limits};
+use crate::units::Nanos;
 
 /// How often the watcher looks whether the job is to be stopped.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How often it reports, in nanoseconds.
 const REPORT_EVERY: u64 = 250_000_000;
 
 /// Runs a job on files, with one thread of the pool for each worker. Workers that are not pinned
-/// run where `anywhere` lets them.
+/// run where `anywhere` lets them. When it returns, its files are closed and its memory is given
+/// back, unless [`EngineError::Stuck`] says otherwise: then the pool can't be used again.
 pub(super) fn run(
     pool: &ThreadPool,
     anywhere: Affinity,
@@ -37,35 +48,54 @@ pub(super) fn run(
     control: &Control,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, EngineError> {
-    let files = Files::new(job, files)?;
+    let files = Files::new(job, files);
     let (way, why) = choose(job, &files)?;
-    let common = Common::new(job);
-    let lanes: Vec<Lane> = (0..job.workers).map(|_| Lane::default()).collect();
-    let crew = Crew { job, files: &files, way, common: &common, lanes: &lanes, anywhere };
-    let line = StartLine::default();
+    let parts = job.queue_depth as usize * job.parts_max(files.members.len());
+    let crew = Arc::new(Crew {
+        common: Common::new(job),
+        lanes: (0..job.workers).map(|_| Lane::new(parts)).collect(),
+        job: job.clone(),
+        files,
+        way,
+        anywhere,
+        line: StartLine::default(),
+    });
     let (sender, news) = channel();
-    let finished = pool.in_place_scope(|scope| {
-        let (crew, line, sender) = (&crew, &line, &sender);
-        scope.spawn_broadcast(move |_, context| {
-            crew.work(context.index() as u32, line, sender);
-        });
-        crew.supervise(line, &news, control, progress)
-    })?;
+    send_out(pool, &crew, sender);
+    let mut finished = crew.supervise(&news, control, progress)?;
     let outcome = Outcome {
         job,
-        members: files.members.iter().map(|member| member.name.clone()).collect(),
+        members: crew.files.members.iter().map(|member| member.name.clone()).collect(),
         start: finished.start,
-        common: &common,
-        lanes: &lanes,
-        workers: finished.workers,
+        common: &crew.common,
+        lanes: &crew.lanes,
+        workers: std::mem::take(&mut finished.workers),
         backend: BackendUsed {
             name: way.name().to_owned(),
             why,
             features: finished.features.into_iter().map(str::to_owned).collect(),
         },
     };
-    let syncs = if job.fsync_at_end && !control.stopped() { sync_all(&files) } else { Vec::new() };
-    Ok(outcome.measurement(&syncs, true))
+    let flush = job.fsync_at_end && !control.stopped();
+    let syncs = if flush { last_flush(&crew.files, control)? } else { Vec::new() };
+    Ok(outcome.measurement(&syncs, Some(finished.meter.finish())))
+}
+
+/// The error of threads that could not be made: what may limit them, and what to do about it.
+pub(super) fn no_threads(error: &dyn std::error::Error) -> EngineError {
+    let limits = thread_limits();
+    let limit = |limit: Option<u64>, option, of| match limit {
+        Some(limit) => format!("`ulimit -{option}` allows {limit} {of}"),
+        None => format!("`ulimit -{option}` sets no limit"),
+    };
+    let threads = limit(limits.threads, 'u', "processes and threads of this user");
+    let memory = limit(limits.memory_kib, 'v', "KiB of address space");
+    EngineError::Workers {
+        reason: format!(
+            "no more threads can be made ({error}): {threads}, {memory}, and the control group \
+             may have a `pids.max` of its own; raise what is too low, or ask for fewer workers"
+        ),
+    }
 }
 
 /// What is called at the start line.
@@ -106,22 +136,10 @@ impl StartLine {
 enum News {
     /// It is ready, with these features of its back end, or can't be.
     Ready(Result<Vec<&'static str>, EngineError>),
-    /// This worker has done its last I/O.
-    Done(u32, Result<Done, EngineError>),
-    /// It panicked. The pool raises that again when all others are done.
-    Lost,
-}
-
-/// Tells the watcher when its worker panics, so that nobody waits for it.
-struct Lifeline<'run>(&'run Sender<News>);
-
-impl Drop for Lifeline<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            // The receiver outlives the workers; if it doesn't, nobody is waiting.
-            let _ = self.0.send(News::Lost);
-        }
-    }
+    /// This worker has done its last I/O, if it had any, and let go of all that it used.
+    Left(u32, Option<Result<Done, EngineError>>),
+    /// A worker broke down, in this panic.
+    Lost(Box<dyn Any + Send>),
 }
 
 /// Ends the load when the watcher panics, in what listens to it: nobody would hear of the end.
@@ -135,14 +153,15 @@ impl Drop for Leash<'_> {
     }
 }
 
-/// What all workers of a job know.
-struct Crew<'run> {
-    job: &'run Job,
-    files: &'run Files,
+/// What all workers of a job share.
+struct Crew {
+    job: Job,
+    files: Files,
     way: Way,
-    common: &'run Common,
-    lanes: &'run [Lane],
+    common: Common,
+    lanes: Box<[Lane]>,
     anywhere: Affinity,
+    line: StartLine,
 }
 
 /// All workers, when they are done.
@@ -150,6 +169,7 @@ struct Finished {
     start: u64,
     workers: Vec<Done>,
     features: Vec<&'static str>,
+    meter: Meter,
 }
 
 /// A worker of either back end.
@@ -158,44 +178,54 @@ enum Worker<'run> {
     Sync(Box<SyncWorker<'run>>),
 }
 
-impl<'run> Crew<'run> {
-    /// The life of one worker, on its thread.
-    fn work(&self, number: u32, line: &StartLine, news: &Sender<News>) {
-        let _lifeline = Lifeline(news);
-        // Sending fails when the receiver is gone, which outlives the workers.
-        let tell = |item| drop(news.send(item));
-        let worker = match self.prepare(number) {
-            Ok((worker, features)) => {
-                tell(News::Ready(Ok(features)));
-                worker
-            }
-            Err(error) => return tell(News::Ready(Err(error))),
+/// Puts every thread of the pool to work.
+fn send_out(pool: &ThreadPool, crew: &Arc<Crew>, sender: Sender<News>) {
+    // The pool keeps this closure a little longer than its last thread works. A worker has its
+    // share of the crew while it works and no longer: when all have left, the files can be closed.
+    let crew = Arc::downgrade(crew);
+    pool.spawn_broadcast(move |context| {
+        let number = context.index() as u32;
+        let work = || crew.upgrade().and_then(|crew| crew.work(number, &sender));
+        let left = match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(done) => News::Left(number, done),
+            Err(panic) => News::Lost(panic),
         };
-        if let Call::Start(start) = line.wait() {
-            let done = match worker {
-                Worker::Ring(worker) => worker.run(self.job, start),
-                Worker::Sync(worker) => Ok(worker.run(self.job, start)),
-            };
-            tell(News::Done(number, done));
+        // Nobody listens any more when the run was given up.
+        let _ = sender.send(left);
+    });
+}
+
+impl Crew {
+    /// The life of one worker, on its thread.
+    fn work(&self, number: u32, news: &Sender<News>) -> Option<Result<Done, EngineError>> {
+        let (worker, ready) = match self.prepare(number) {
+            Ok((worker, features)) => (Some(worker), Ok(features)),
+            Err(error) => (None, Err(error)),
+        };
+        let _ = news.send(News::Ready(ready));
+        match (worker?, self.line.wait()) {
+            (_, Call::Off) => None,
+            (Worker::Ring(worker), Call::Start(start)) => Some(worker.run(&self.job, start)),
+            (Worker::Sync(worker), Call::Start(start)) => Some(Ok(worker.run(&self.job, start))),
         }
     }
 
     /// Pins the thread, and allocates all that the worker will need.
-    fn prepare(&self, number: u32) -> Result<(Worker<'run>, Vec<&'static str>), EngineError> {
+    fn prepare(&self, number: u32) -> Result<(Worker<'_>, Vec<&'static str>), EngineError> {
         self.pin(number)?;
+        let (job, files) = (&self.job, &self.files);
         let lane = &self.lanes[number as usize];
-        let members = self.files.members.len();
-        let driver = Driver::new(self.job, number, members, self.common, lane, cpu_time);
-        let buffers = Buffers::new(self.job, number, self.files.memory_align)?;
+        let driver = Driver::new(job, number, files.members.len(), &self.common, lane);
+        let buffers = Buffers::new(job, number, files.memory_align)?;
         Ok(match self.way {
             Way::IoUring => {
-                let worker = RingWorker::new(self.job, self.files, driver, buffers)?;
+                let worker = RingWorker::new(job, files, driver, buffers, &lane.board)?;
                 let features = worker.features();
                 (Worker::Ring(Box::new(worker)), features)
             }
             Way::Sync => {
-                let worker = SyncWorker::new(self.job, self.files, driver, buffers);
-                (Worker::Sync(Box::new(worker)), SyncWorker::features(self.job))
+                let worker = SyncWorker::new(job, files, driver, buffers, &lane.board);
+                (Worker::Sync(Box::new(worker)), SyncWorker::features(job))
             }
         })
     }
@@ -209,10 +239,12 @@ impl<'run> Crew<'run> {
         pinned.map_err(|error| EngineError::Workers {
             reason: match cpus.len() {
                 0 => format!("worker {number} can't be moved back to all CPUs: {error}"),
-                some => {
-                    let cpu = cpus[number as usize % some];
-                    format!("worker {number} can't be pinned to CPU {cpu}: {error}")
-                }
+                some => format!(
+                    "worker {number} can't be pinned to CPU {}: {error}; CPUs that this process \
+                     may use are {}",
+                    cpus[number as usize % some],
+                    self.anywhere
+                ),
             },
         })
     }
@@ -220,39 +252,36 @@ impl<'run> Crew<'run> {
     /// Starts the workers when all are ready, and looks after them until all are done.
     fn supervise(
         &self,
-        line: &StartLine,
         news: &Receiver<News>,
         control: &Control,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Finished, EngineError> {
-        let features = match self.gather(news) {
-            Ok(features) => features,
-            Err(error) => {
-                line.call(Call::Off);
-                return Err(error);
-            }
-        };
+        let mut left = self.job.workers;
+        let features = self.gather(news, &mut left)?;
         let start = monotonic_ns();
-        self.common.start(self.job, start);
-        line.call(Call::Start(start));
-        let _leash = Leash(self.common);
-        let mut watch = Watch::new(self.job, self.lanes, start);
+        self.common.start(&self.job, start);
+        self.line.call(Call::Start(start));
+        let _leash = Leash(&self.common);
+        let mut watch = Watch::new(&self.job, &self.lanes, start);
+        let mut guard = Guard::new(control.patience(), &self.job, &self.files, start);
+        let mut meter = Meter::new(Window::of(&self.job, start));
         let mut next_report = start + REPORT_EVERY;
         let mut done: Vec<(u32, Result<Done, EngineError>)> = Vec::new();
-        let mut left = self.job.workers;
+        let mut panic = None;
         while left > 0 {
-            match news.recv_timeout(LOOK_EVERY) {
-                Ok(News::Done(number, outcome)) => {
-                    if outcome.is_err() {
+            let edge = Duration::from_nanos(meter.next().saturating_sub(monotonic_ns()));
+            match news.recv_timeout(LOOK_EVERY.min(edge)) {
+                Ok(News::Left(number, outcome)) => {
+                    left -= 1;
+                    if !matches!(outcome, Some(Ok(_))) {
                         self.common.stop(monotonic_ns());
                     }
-                    done.push((number, outcome));
-                    left -= 1;
-                    continue;
+                    done.extend(outcome.map(|outcome| (number, outcome)));
                 }
-                Ok(News::Lost) => {
-                    self.common.stop(monotonic_ns());
+                Ok(News::Lost(payload)) => {
                     left -= 1;
+                    self.common.stop(monotonic_ns());
+                    panic = Some(payload);
                 }
                 Ok(News::Ready(_)) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -261,65 +290,83 @@ impl<'run> Crew<'run> {
             if control.stopped() {
                 self.common.stop(now);
             }
-            if now >= next_report {
+            meter.look(now, self.common.end());
+            if let Some(silence) = guard.look(now, self.returned(), control.stopped())
+                && let Some(error) = self.stuck(silence)
+            {
+                self.common.stop(now);
+                return Err(error);
+            }
+            if now >= next_report && left > 0 {
                 next_report = now + REPORT_EVERY;
                 progress(watch.report(now));
             }
         }
+        if let Some(payload) = panic {
+            resume_unwind(payload);
+        }
         done.sort_by_key(|(number, _)| *number);
         let workers = done.into_iter().map(|(_, outcome)| outcome).collect::<Result<_, _>>()?;
-        Ok(Finished { start, workers, features })
+        Ok(Finished { start, workers, features, meter })
     }
 
-    /// Waits until every worker is ready or can't be. Returns the features that all have.
-    fn gather(&self, news: &Receiver<News>) -> Result<Vec<&'static str>, EngineError> {
+    /// Waits until every worker is ready or can't be. Returns the features that all have. When
+    /// one can't be, the others go too, and are waited for.
+    fn gather(
+        &self,
+        news: &Receiver<News>,
+        left: &mut u32,
+    ) -> Result<Vec<&'static str>, EngineError> {
         let mut common: Option<Vec<&'static str>> = None;
-        let mut failed = None;
-        for _ in 0..self.job.workers {
+        let (mut failed, mut panic) = (None, None);
+        let mut awaited = self.job.workers;
+        while awaited > 0 || ((failed.is_some() || panic.is_some()) && *left > 0) {
             match news.recv() {
-                Ok(News::Ready(Ok(features))) => match &mut common {
-                    None => common = Some(features),
-                    Some(common) => common.retain(|feature| features.contains(feature)),
-                },
-                Ok(News::Ready(Err(error))) => failed = failed.or(Some(error)),
-                Ok(News::Done(..) | News::Lost) | Err(_) => {
-                    let reason = "one of them broke down before the start".to_owned();
-                    failed = failed.or(Some(EngineError::Workers { reason }));
+                Ok(News::Ready(ready)) => {
+                    awaited -= 1;
+                    match ready {
+                        Err(error) => failed = failed.or(Some(error)),
+                        Ok(features) => match &mut common {
+                            None => common = Some(features),
+                            Some(common) => common.retain(|one| features.contains(one)),
+                        },
+                    }
                 }
+                Ok(News::Left(..)) => *left -= 1,
+                Ok(News::Lost(payload)) => {
+                    // It broke down before it was ready: there is nothing else to do until then.
+                    (awaited, *left) = (awaited - 1, *left - 1);
+                    panic = Some(payload);
+                }
+                Err(_) => break,
             }
+            if awaited == 0 && (failed.is_some() || panic.is_some()) {
+                self.line.call(Call::Off);
+            }
+        }
+        if let Some(payload) = panic {
+            resume_unwind(payload);
         }
         failed.map_or_else(|| Ok(common.unwrap_or_default()), Err)
     }
-}
 
-/// Flushes all members side by side, each on a thread of its own where there are several.
-fn sync_all(files: &Files) -> Vec<FinalSync> {
-    if let [member] = &files.members[..] {
-        let before = cpu_time().unwrap_or_default();
-        let mut sync = sync_one(&member.file);
-        sync.cpu.user_ns -= before.user_ns.min(sync.cpu.user_ns);
-        sync.cpu.system_ns -= before.system_ns.min(sync.cpu.system_ns);
-        return vec![sync];
+    /// How many I/Os have come back so far.
+    fn returned(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.returned.load(Relaxed)).sum()
     }
-    std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            files.members.iter().map(|member| scope.spawn(|| sync_one(&member.file))).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    })
-}
 
-/// Flushes one, and says what the thread has used in all.
-fn sync_one(file: &File) -> FinalSync {
-    let started = monotonic_ns();
-    let errno = file.sync_all().err().map(|error| error.raw_os_error().unwrap_or(0));
-    FinalSync { started, ended: monotonic_ns(), errno, cpu: cpu_time().unwrap_or_default() }
-}
-
-/// Processor time of the calling thread.
-fn cpu_time() -> Option<CpuUse> {
-    let time = thread_time().ok()?;
-    Some(CpuUse { user_ns: time.user_ns, system_ns: time.system_ns })
+    /// What is wrong when nothing has come back for so long; `None` when nothing is in flight.
+    fn stuck(&self, silence: u64) -> Option<EngineError> {
+        let outstanding = || self.lanes.iter().flat_map(|lane| lane.board.outstanding());
+        let first = outstanding().next()?;
+        let members: BTreeSet<u32> = outstanding().map(|one| one.member).collect();
+        let name = |member: u32| self.files.members[member as usize].name.clone();
+        let others = members.iter().filter(|member| **member != first.member);
+        Some(EngineError::Stuck {
+            disks: std::iter::once(&first.member).chain(others).map(|one| name(*one)).collect(),
+            offset: first.offset,
+            silence: Nanos(silence),
+            in_flight: outstanding().count(),
+        })
+    }
 }

@@ -11,7 +11,7 @@ use super::offsets::Positions;
 use super::requests::{Amount, Request, Source, source};
 use super::tally::{Counted, Failure, Lane, NEVER, Tally};
 use crate::engine::{Job, Length};
-use crate::measure::{CpuUse, IoKind};
+use crate::measure::IoKind;
 
 /// After so many failed I/Os of one worker the whole job ends early: it can't pass any more, and
 /// a device that fails at once would otherwise be asked as fast as the machine can.
@@ -22,20 +22,17 @@ pub(super) const ERRORS_MAX: u64 = 1000;
 pub(super) struct Common {
     /// When to stop submitting, on the run's clock. Set back to stop early.
     end: AtomicU64,
-    amount: Amount,
+    /// What is left of the amount: one for all workers, or one for each.
+    amounts: Box<[Amount]>,
     positions: Positions,
 }
 
 impl Common {
     /// That of a run of this job.
     pub(super) fn new(job: &Job) -> Self {
-        let amount = match job.length {
-            Length::Bytes(bytes) => bytes.0,
-            Length::Time(_) => 0,
-        };
         Self {
             end: AtomicU64::new(NEVER),
-            amount: Amount::new(amount),
+            amounts: Amount::of(job),
             positions: Positions::default(),
         }
     }
@@ -51,6 +48,11 @@ impl Common {
     /// Nothing is to be submitted from this moment on.
     pub(super) fn stop(&self, at: u64) {
         self.end.fetch_min(at, Relaxed);
+    }
+
+    /// What this worker takes from.
+    fn amount(&self, worker: u32) -> &Amount {
+        &self.amounts[worker as usize % self.amounts.len()]
     }
 
     /// When the load ends, or ended.
@@ -71,12 +73,12 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) counted: Counted,
-    pub(super) cpu: Option<CpuUse>,
 }
 
 /// The common part of one worker.
 pub(super) struct Driver<'run> {
     common: &'run Common,
+    amount: &'run Amount,
     source: Box<dyn Source>,
     tally: Tally<'run>,
     phase: Phase,
@@ -84,33 +86,26 @@ pub(super) struct Driver<'run> {
     next_edge: u64,
     submitting: bool,
     by_amount: bool,
-    cpu_time: fn() -> Option<CpuUse>,
-    cpu_before: Option<CpuUse>,
-    cpu: Option<CpuUse>,
 }
 
 impl<'run> Driver<'run> {
-    /// The driver of a worker of this job. The start line is set by [`start`](Self::start);
-    /// `cpu_time` reads the processor time of the calling thread so far.
+    /// The driver of a worker of this job. The start line is set by [`start`](Self::start).
     pub(super) fn new(
         job: &Job,
         worker: u32,
         members: usize,
         common: &'run Common,
         lane: &'run Lane,
-        cpu_time: fn() -> Option<CpuUse>,
     ) -> Self {
         Self {
             common,
+            amount: common.amount(worker),
             source: source(job, worker, &common.positions),
             tally: Tally::new(lane, job, members),
             phase: Phase::Warmup,
             next_edge: 0,
             submitting: true,
             by_amount: matches!(job.length, Length::Bytes(_)),
-            cpu_time,
-            cpu_before: None,
-            cpu: None,
         }
     }
 
@@ -135,7 +130,7 @@ impl<'run> Driver<'run> {
             return 0;
         }
         if self.by_amount && self.phase == Phase::Window {
-            let drawn = self.source.fill_within(&self.common.amount, out);
+            let drawn = self.source.fill_within(self.amount, out);
             self.submitting = drawn == out.len();
             return drawn;
         }
@@ -143,10 +138,15 @@ impl<'run> Driver<'run> {
         out.len()
     }
 
-    /// So many of them go to the kernel now.
+    /// So many of them go to the kernel now. Returns the time at which they count as started: what
+    /// was drawn in the warm-up and so is not part of an amount stays in the warm-up, though the
+    /// window may have opened since it was drawn.
     #[inline]
-    pub(super) fn submitted(&mut self, now: u64, ios: u64) {
+    pub(super) fn submitted(&mut self, now: u64, ios: u64) -> u64 {
         self.tally.submitted(now, ios);
+        let before = self.by_amount && self.phase == Phase::Warmup;
+        self.look_at(now);
+        if before { now.min(self.tally.window().start.saturating_sub(1)) } else { now }
     }
 
     /// Completions were reaped now; what they were follows, and then [`reported`].
@@ -192,9 +192,8 @@ impl<'run> Driver<'run> {
     }
 
     /// All I/Os are done.
-    pub(super) fn finish(mut self) -> Done {
-        self.leave_window();
-        Done { counted: self.tally.finish(), cpu: self.cpu }
+    pub(super) fn finish(self) -> Done {
+        Done { counted: self.tally.finish() }
     }
 
     #[inline]
@@ -215,10 +214,9 @@ impl<'run> Driver<'run> {
         let window = self.tally.window();
         if self.phase == Phase::Warmup && now >= window.start {
             self.phase = Phase::Window;
-            self.cpu_before = (self.cpu_time)();
         }
         if self.phase == Phase::Window && now >= window.end {
-            self.leave_window();
+            self.phase = Phase::After;
         }
         self.next_edge = match self.phase {
             Phase::Warmup => window.start,
@@ -226,14 +224,45 @@ impl<'run> Driver<'run> {
             Phase::After => NEVER,
         };
     }
+}
 
-    fn leave_window(&mut self) {
-        if self.phase == Phase::Window {
-            self.phase = Phase::After;
-            self.cpu = (self.cpu_time)().zip(self.cpu_before).map(|(now, before)| CpuUse {
-                user_ns: now.user_ns.saturating_sub(before.user_ns),
-                system_ns: now.system_ns.saturating_sub(before.system_ns),
-            });
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::job;
+    use crate::units::{Bytes, Nanos};
+
+    #[test]
+    fn what_was_drawn_in_the_warm_up_stays_there_where_an_amount_counts() {
+        let mut job = job();
+        job.warmup = Nanos(1000);
+        for (length, started) in
+            [(Length::Bytes(Bytes(4096)), 1099), (Length::Time(Nanos(1000)), 1107)]
+        {
+            job.length = length;
+            let (common, lane) = (Common::new(&job), Lane::default());
+            common.start(&job, 100);
+            let mut driver = Driver::new(&job, 0, 1, &common, &lane);
+            driver.start(&job, 100);
+            assert_eq!(driver.draw(&mut [Request::FLUSH]), 1);
+            // The window opened at 1100, between the drawing and the submitting.
+            assert_eq!(driver.submitted(1107, 1), started);
+            assert_eq!(driver.draw(&mut [Request::FLUSH]), 1);
+            assert_eq!(driver.submitted(1108, 1), 1108);
         }
+    }
+
+    #[test]
+    fn the_end_is_seen_while_nothing_completes() {
+        let job = job();
+        let (common, lane) = (Common::new(&job), Lane::default());
+        common.start(&job, 0);
+        let mut driver = Driver::new(&job, 0, 1, &common, &lane);
+        driver.start(&job, 0);
+        common.stop(500);
+        driver.submitted(499, 1);
+        assert!(driver.submitting());
+        driver.submitted(500, 1);
+        assert!(!driver.submitting());
     }
 }

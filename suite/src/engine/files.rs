@@ -7,14 +7,11 @@ use std::sync::Arc;
 use nix::errno::Errno;
 
 use super::stripe::StripeMap;
-use crate::engine::{DeviceFile, EngineError, Job, WriteSync};
-use crate::os::io::{RWF_DSYNC, RWF_SYNC, is_direct};
+use crate::engine::{DeviceFile, Job, WriteSync};
+use crate::os::io::{RWF_DSYNC, RWF_SYNC};
 
 /// How often a transfer is tried again that the kernel refused for the moment.
 const ATTEMPTS_MAX: u32 = 1000;
-
-/// Size of the smallest sectors there are.
-const SECTOR: u32 = 512;
 
 /// The members of a job's storage.
 #[derive(Debug)]
@@ -33,7 +30,7 @@ pub(super) struct Files {
 pub(super) struct Member {
     pub(super) name: String,
     pub(super) file: Arc<File>,
-    /// What offsets have to be multiples of: 1 without direct I/O.
+    /// What offsets have to be multiples of; 1 through the page cache.
     pub(super) align: u32,
 }
 
@@ -50,11 +47,15 @@ pub(super) enum After {
 
 impl Files {
     /// Those of a job.
-    pub(super) fn new(job: &Job, files: &[DeviceFile]) -> Result<Self, EngineError> {
-        let members = files.iter().map(|file| Member::new(job, file));
+    pub(super) fn new(job: &Job, files: &[DeviceFile]) -> Self {
+        let members = files.iter().map(|file| Member {
+            name: file.name.clone(),
+            file: Arc::clone(&file.file),
+            align: file.offset_align,
+        });
         let chunk = job.storage.chunk.filter(|_| files.len() > 1);
-        Ok(Self {
-            members: members.collect::<Result<_, _>>()?,
+        Self {
+            members: members.collect(),
             stripe: chunk.map(|chunk| StripeMap::new(chunk.0, files.len())),
             memory_align: files.iter().map(|file| file.memory_align).fold(1, usize::max),
             write_flags: match job.write_sync {
@@ -62,24 +63,11 @@ impl Files {
                 WriteSync::Dsync => RWF_DSYNC,
                 WriteSync::Sync => RWF_SYNC,
             },
-        })
+        }
     }
 }
 
 impl Member {
-    fn new(job: &Job, file: &DeviceFile) -> Result<Self, EngineError> {
-        let direct = is_direct(&file.file).map_err(|source| EngineError::System {
-            operation: "fcntl",
-            disk: file.name.clone(),
-            source,
-        })?;
-        // All offsets and lengths of the job are multiples of what the member asks for, so what
-        // divides them all is too. A page is as much as any device asks.
-        let common = job.blocks.iter().fold(job.granularity.0 | 4096, |all, mix| all | mix.block.0);
-        let align = if direct { 1 << common.trailing_zeros() } else { 1 };
-        Ok(Self { name: file.name.clone(), file: file.file.clone(), align })
-    }
-
     /// What follows when `done` bytes of `len` were done before and `moved` more are now. A rest
     /// that direct I/O couldn't address is asked for from the last place that it can, and only if
     /// that is progress: no transfer is repeated for ever.
@@ -88,11 +76,8 @@ impl Member {
         if total >= len {
             return After::Complete;
         }
-        [self.align, self.align.min(SECTOR)]
-            .map(|align| total - total % align)
-            .into_iter()
-            .find(|aligned| *aligned > done)
-            .map_or(After::Ended, After::Again)
+        let aligned = total - total % self.align;
+        if aligned > done { After::Again(aligned) } else { After::Ended }
     }
 }
 
@@ -130,9 +115,10 @@ mod tests {
         // The one byte behind the last whole block of a file: asking again brings it again.
         assert_eq!(direct.after(0, 1, 4096), After::Ended);
         // A sector at a time is progress on a disk of small sectors.
-        assert_eq!(direct.after(0, 512, 4096), After::Again(512));
-        assert_eq!(direct.after(512, 600, 4096), After::Again(1024));
-        assert_eq!(direct.after(512, 100, 4096), After::Ended);
+        let small = member(512);
+        assert_eq!(small.after(0, 512, 4096), After::Again(512));
+        assert_eq!(small.after(512, 600, 4096), After::Again(1024));
+        assert_eq!(small.after(512, 100, 4096), After::Ended);
     }
 
     #[test]

@@ -94,7 +94,7 @@ mod tests {
     fn fed(align: u32, answers: &[i32]) -> (Vec<bool>, u32, Option<Failure>, u64) {
         let (job, lane) = (job(), Lane::default());
         let common = Common::new(&job);
-        let mut driver = Driver::new(&job, 0, 1, &common, &lane, || None);
+        let mut driver = Driver::new(&job, 0, 1, &common, &lane);
         let file = Arc::new(tempfile::tempfile().unwrap());
         let member = Member { name: "disk".to_owned(), file, align };
         let mut slot = Slot { parts_left: 1, parts: 1, ..Slot::FREE };

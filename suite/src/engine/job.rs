@@ -186,25 +186,55 @@ pub struct DeviceFile {
     pub file: Arc<File>,
     /// What buffer addresses must be multiples of; a power of two.
     pub memory_align: usize,
+    /// What offsets and lengths must be multiples of; 1 through the page cache.
+    pub offset_align: u32,
 }
 
 /// A job's strings to the outside.
 #[derive(Debug, Clone, Default)]
 pub struct Control {
     stop: Arc<AtomicBool>,
+    patience: Patience,
 }
 
 impl Control {
     /// One that stops when `stop` becomes true: workers stop submitting, drain, and return.
     #[must_use]
     pub fn new(stop: Arc<AtomicBool>) -> Self {
-        Self { stop }
+        Self { stop, patience: Patience::default() }
     }
 
     /// Whether it was asked to stop.
     #[must_use]
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// For how long nothing may come back.
+    pub(super) fn patience(&self) -> Patience {
+        self.patience
+    }
+
+    /// As it is, but for its patience.
+    #[cfg(test)]
+    pub(super) fn with_patience(self, patience: Patience) -> Self {
+        Self { patience, ..self }
+    }
+}
+
+/// For how long I/Os may be in flight without one of them coming back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// While the job runs and drains.
+    pub(super) running: Nanos,
+    /// After it was asked to stop.
+    pub(super) stopping: Nanos,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        // The person is to hear of it within 30 s.
+        Self { running: Nanos(20_000_000_000), stopping: Nanos(10_000_000_000) }
     }
 }
 
@@ -247,7 +277,10 @@ pub enum EngineError {
         reason: String,
     },
     /// Memory for buffers could not be had.
-    #[error("no memory for {bytes} bytes of I/O buffers")]
+    #[error(
+        "no memory for {bytes} bytes of I/O buffers of a worker; ask for fewer workers, less queue \
+         depth or smaller blocks, or raise a limit that `ulimit -v` or the control group sets"
+    )]
     NoMemory {
         /// How much was asked for.
         bytes: u64,
@@ -269,6 +302,18 @@ pub enum EngineError {
         #[source]
         source: std::io::Error,
     },
+    /// I/Os don't return. Their threads, buffers and files are left as they are.
+    #[error("{}", not_answering(disks, *offset, *silence, *in_flight))]
+    Stuck {
+        /// The disks on which some are outstanding, first that of the first.
+        disks: Vec<String>,
+        /// Byte offset of the first there; `None` when it is a flush.
+        offset: Option<u64>,
+        /// For how long none has come back.
+        silence: Nanos,
+        /// How many are outstanding, each part of one that a stripe cut counted.
+        in_flight: usize,
+    },
 }
 
 impl EngineError {
@@ -277,5 +322,52 @@ impl EngineError {
     #[must_use]
     pub fn is_missing_requirement(&self) -> bool {
         matches!(self, Self::DepthNeedsRing { .. })
+    }
+}
+
+/// Which disks don't answer, what is outstanding there, and where to look.
+fn not_answering(
+    disks: &[String],
+    offset: Option<u64>,
+    silence: Nanos,
+    in_flight: usize,
+) -> String {
+    let (plural, verb) = if disks.len() > 1 { ("s", "don't") } else { ("", "doesn't") };
+    let names = disks.join(", ");
+    let ios = if in_flight == 1 { "I/O is" } else { "I/Os are" };
+    let first = match offset {
+        Some(offset) => format!("the first at byte {offset}"),
+        None => "the first a flush".to_owned(),
+    };
+    format!(
+        "disk{plural} {names} {verb} answer: {in_flight} {ios} outstanding, {first}, and none has \
+         come back for {:.0} s; the device or its file system hangs or is frozen, and `dmesg` may \
+         say why",
+        silence.as_secs()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_answer_is_a_sentence() {
+        let stuck = |disks: &[&str], offset, in_flight| EngineError::Stuck {
+            disks: disks.iter().map(ToString::to_string).collect(),
+            offset,
+            silence: Nanos(20_030_000_000),
+            in_flight,
+        };
+        assert_eq!(
+            stuck(&["data"], Some(4096), 1).to_string(),
+            "disk data doesn't answer: 1 I/O is outstanding, the first at byte 4096, and none has \
+             come back for 20 s; the device or its file system hangs or is frozen, and `dmesg` may \
+             say why"
+        );
+        let two = stuck(&["a.1", "a.0"], None, 2).to_string();
+        assert!(
+            two.starts_with("disks a.1, a.0 don't answer: 2 I/Os are outstanding, the first a")
+        );
     }
 }

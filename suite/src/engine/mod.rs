@@ -12,26 +12,34 @@
 //!   amount, or with an `fsync`, has a window that closes when everything is done, the flush of
 //!   every member included, and no cool-down.
 //! - **Amount.** Exactly the bytes asked for, all workers together, rounded down to whole blocks
-//!   and taken from when the window opens. A sequential load that reaches the end of its region
-//!   starts over.
+//!   and taken from when the window opens. Workers that have parts of the region for themselves
+//!   have equal shares of it. A sequential load that reaches the end of its region starts over.
+//! - **The flush at the end** is one I/O, which ends with the last member's.
 //! - **Latency** is from just before an I/O's batch is handed to the kernel until just after it is
 //!   reaped: the total that fio calls `lat`. An I/O that a stripe cuts into parts ends with its
 //!   last part.
 //! - **Failed I/Os** are counted wherever in the run they happen. They have no latency. After 1000
 //!   of one worker the whole job ends early.
 //! - **Stopping** ends the load at once: the window then ends there too.
+//! - **I/Os that never return** end the run with an error when none has come back for 20 seconds,
+//!   or for 10 after it was asked to stop. Their threads, buffers and files stay as they are.
 
 mod batch;
+mod board;
 mod buffer;
 mod crew;
 mod driver;
 mod files;
 mod flight;
+mod guard;
 mod job;
+mod last_flush;
+mod meter;
 mod offsets;
 mod outcome;
 #[doc(hidden)]
 pub mod parts;
+mod payload;
 mod permutation;
 mod probe;
 mod requests;
@@ -50,11 +58,12 @@ mod tests;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::measure::Measurement;
 use crate::os::cpu::Affinity;
 
+use job::Patience;
 pub use job::{
     Backend, Control, DeviceFile, EngineError, Flush, Job, Length, Mix, Payload, Progress, Storage,
     Target, WriteSync, parts_max, prefers_ring,
@@ -92,26 +101,39 @@ impl Engine {
         match &job.storage.target {
             Target::Simulated(disks) => Ok(sim::run(job, disks, control, progress)),
             Target::Files(files) => {
-                let no_workers = |reason: String| EngineError::Workers { reason };
-                let anywhere = match self.anywhere {
-                    Some(known) => known,
-                    None => {
-                        Affinity::of_this_thread().map_err(|error| no_workers(error.to_string()))?
-                    }
-                };
-                self.anywhere = Some(anywhere);
-                let pool = match self.pools.entry(job.workers) {
-                    Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(place) => {
-                        let pool = ThreadPoolBuilder::new()
-                            .num_threads(job.workers as usize)
-                            .thread_name(|number| format!("worker {number}"))
-                            .build()
-                            .map_err(|error| no_workers(too_many(&error)))?;
-                        place.insert(pool)
-                    }
-                };
-                crew::run(pool, anywhere, job, files, control, progress)
+                let anywhere = self.anywhere()?;
+                let outcome =
+                    crew::run(self.pool(job.workers)?, anywhere, job, files, control, progress);
+                if let Err(EngineError::Stuck { .. }) = outcome {
+                    // Some of its threads may never come back; the others end with it.
+                    self.pools.remove(&job.workers);
+                }
+                outcome
+            }
+        }
+    }
+
+    fn anywhere(&mut self) -> Result<Affinity, EngineError> {
+        if let Some(known) = self.anywhere {
+            return Ok(known);
+        }
+        let asked = Affinity::of_this_thread().map_err(|error| EngineError::Workers {
+            reason: format!("the kernel doesn't say on which CPUs they may run: {error}"),
+        })?;
+        Ok(*self.anywhere.insert(asked))
+    }
+
+    /// The pool of so many threads.
+    fn pool(&mut self, workers: u32) -> Result<&ThreadPool, EngineError> {
+        match self.pools.entry(workers) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(place) => {
+                let pool = ThreadPoolBuilder::new()
+                    .num_threads(workers as usize)
+                    .thread_name(|number| format!("worker {number}"))
+                    .build()
+                    .map_err(|error| crew::no_threads(&error))?;
+                Ok(place.insert(pool))
             }
         }
     }
@@ -127,11 +149,6 @@ pub fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, EngineError> {
     Engine::new().run(job, control, progress)
-}
-
-/// What keeps threads from being made, and what to do about it.
-fn too_many(error: &ThreadPoolBuildError) -> String {
-    format!("{error}; raise the limit with `ulimit -u`, or ask for fewer workers")
 }
 
 /// Asserts what the fields of a job promise.

@@ -17,7 +17,6 @@ pub(super) struct FinalSync {
     pub(super) ended: u64,
     /// The error number, if it failed.
     pub(super) errno: Option<i32>,
-    pub(super) cpu: CpuUse,
 }
 
 /// A run whose I/Os are all done.
@@ -38,9 +37,9 @@ impl Outcome<'_> {
         self.workers.iter().map(|done| done.counted.ended).max().unwrap_or(self.start)
     }
 
-    /// The measurement, with the flush of each member at the end, if there was one. `has_cpu` is
-    /// whether there is a processor that was used.
-    pub(super) fn measurement(self, syncs: &[FinalSync], has_cpu: bool) -> Measurement {
+    /// The measurement, with the flush of each member at the end, if there was one. `cpu` is the
+    /// processor time of the window, where there is a processor.
+    pub(super) fn measurement(self, syncs: &[FinalSync], cpu: Option<CpuUse>) -> Measurement {
         let job = self.job;
         let lane = Lane::default();
         let last = self.count_syncs(&lane, syncs);
@@ -59,12 +58,10 @@ impl Outcome<'_> {
         for kind in IoKind::ALL {
             kinds[kind].latency_ns = latency(kind);
         }
-        let mut cpu = CpuUse::default();
-        let used = self.workers.iter().filter_map(|done| done.cpu);
-        for used in used.chain(syncs.iter().map(|sync| sync.cpu)) {
-            cpu.user_ns += used.user_ns;
-            cpu.system_ns += used.system_ns;
-        }
+        let drain = match self.common.end() {
+            NEVER => 0,
+            end => self.ended().saturating_sub(end),
+        };
         let counted: Vec<Counted> = self.workers.into_iter().map(|done| done.counted).collect();
         let workers = counted.iter().enumerate().map(|(number, counted)| {
             let [reads, writes, _] = counted.kinds;
@@ -72,15 +69,15 @@ impl Outcome<'_> {
         });
         let mut measured = Measurement {
             duration_ns: Nanos(duration),
+            drain_ns: Nanos(drain),
             kinds,
             series: Series::default(),
             queue_depth_achieved: 0.0,
-            cpu: has_cpu.then_some(cpu),
+            cpu,
             device: None,
             faults: Vec::new(),
             short_transfers: 0,
             clock_anomalies: 0,
-            drain_ns: Nanos(0),
             workers: workers.collect(),
             members: self
                 .members
@@ -93,20 +90,22 @@ impl Outcome<'_> {
         measured
     }
 
+    /// The flush at the end is one I/O, as any other flush of a stripe is: it is done with its
+    /// last member, and fails with the first that does.
     fn count_syncs(&self, lane: &Lane, syncs: &[FinalSync]) -> Counted {
         let mut tally = Tally::new(lane, self.job, self.members.len());
         tally.begin(self.job, self.start);
-        let started = syncs.iter().map(|sync| sync.started).min().unwrap_or(self.start);
-        tally.submitted(started, syncs.len() as u64);
-        let mut in_order: Vec<_> = (0..).zip(syncs).collect();
-        in_order.sort_by_key(|(_, sync)| sync.ended);
-        for (member, sync) in in_order {
-            tally.reaped(sync.ended);
-            match sync.errno {
-                None => tally.completed(IoKind::Sync, sync.started, 0),
-                Some(errno) => {
-                    tally.failed(IoKind::Sync, Failure { errno, member, offset: 0 });
-                }
+        let started = syncs.iter().map(|sync| sync.started).min();
+        let ended = syncs.iter().map(|sync| sync.ended).max();
+        if let Some((started, ended)) = started.zip(ended) {
+            tally.submitted(started, 1);
+            tally.reaped(ended);
+            let failed = (0..).zip(syncs).filter_map(|(member, sync)| {
+                Some((sync.ended, Failure { errno: sync.errno?, member, offset: 0 }))
+            });
+            match failed.min_by_key(|(ended, _)| *ended) {
+                None => tally.completed(IoKind::Sync, started, 0),
+                Some((_, failure)) => tally.failed(IoKind::Sync, failure),
             }
         }
         tally.finish()

@@ -13,8 +13,9 @@ use super::offsets::{
     Once, Place, Positions, Sequential, SharedSequential, SharedSequentialMix, Uniform,
 };
 use super::seed::{Random, Stream, draw_below, random};
-use crate::engine::Job;
+use crate::engine::{Job, Length};
 use crate::measure::IoKind;
+use crate::units::Bytes;
 
 /// One I/O to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,18 @@ pub struct Amount {
 }
 
 impl Amount {
+    /// What the workers of a job take from: one for all, or, where each has a part of the region
+    /// for itself, equal shares in whole blocks, of which the first workers have the odd ones.
+    pub(super) fn of(job: &Job) -> Box<[Self]> {
+        let Length::Bytes(Bytes(bytes)) = job.length else { return Box::new([Self::new(0)]) };
+        if !job.partitioned {
+            return Box::new([Self::new(bytes)]);
+        }
+        let (blocks, workers) = (bytes / job.granularity.0, u64::from(job.workers));
+        let share = |worker| blocks / workers + u64::from(worker < blocks % workers);
+        (0..workers).map(|worker| Self::new(share(worker) * job.granularity.0)).collect()
+    }
+
     /// So many bytes.
     #[must_use]
     pub fn new(bytes: u64) -> Self {

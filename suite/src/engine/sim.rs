@@ -16,7 +16,7 @@ use super::stripe::{Extent, StripeMap};
 use super::tally::{Failure, Lane};
 use super::watch::Watch;
 use crate::engine::{Control, Job, Progress, WriteSync};
-use crate::measure::{BackendUsed, CpuUse, IoKind, Measurement};
+use crate::measure::{BackendUsed, IoKind, Measurement};
 use crate::model::{Disk, DiskModel, Operation};
 use crate::units::Nanos;
 
@@ -73,12 +73,12 @@ pub(super) fn run(
     } else {
         Vec::new()
     };
-    outcome.measurement(&syncs, false)
+    outcome.measurement(&syncs, None)
 }
 
 fn final_sync(disk: &mut Disk, now: u64) -> FinalSync {
     let served = disk.serve(Nanos(now), Operation::Flush, 0);
-    FinalSync { started: now, ended: served.at.0, errno: served.errno, cpu: CpuUse::default() }
+    FinalSync { started: now, ended: served.at.0, errno: served.errno }
 }
 
 /// Disks and workers, and what is going to happen.
@@ -143,7 +143,7 @@ impl<'run> Simulation<'run> {
         let slot = Slot { request: Request::FLUSH, started: 0, parts_left: 0, failure: None };
         let depth = job.queue_depth;
         let workers = (0..job.workers).zip(lanes).map(|(worker, lane)| SimWorker {
-            driver: Driver::new(job, worker, disks.len(), common, lane, || None),
+            driver: Driver::new(job, worker, disks.len(), common, lane),
             slots: vec![slot; depth as usize],
             free: (0..depth).rev().collect(),
         });
@@ -224,18 +224,17 @@ impl<'run> Simulation<'run> {
         let mut requests = std::mem::take(&mut self.requests);
         let driver = &mut self.workers[worker as usize].driver;
         let drawn = driver.draw(&mut requests[..ios]);
-        driver.submitted(now, drawn as u64);
+        let started = driver.submitted(now, drawn as u64);
         for request in &requests[..drawn] {
-            self.launch(worker, *request, now);
+            self.launch(worker, *request, started, now);
         }
         self.requests = requests;
     }
 
-    fn launch(&mut self, worker: u32, request: Request, now: u64) {
+    fn launch(&mut self, worker: u32, request: Request, started: u64, now: u64) {
         let of = &mut self.workers[worker as usize];
         // As many are drawn as there are free slots.
         let Some(slot) = of.free.pop() else { return };
-        let started = now;
         of.slots[slot as usize] = Slot { request, started, parts_left: 0, failure: None };
         let operation = match request.kind {
             IoKind::Read => Operation::Read,

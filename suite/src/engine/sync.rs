@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use super::board::Board;
 use super::buffer::{Arena, Buffers};
 use super::driver::{Done, Driver};
 use super::files::{After, Files, is_passing};
@@ -26,6 +27,7 @@ pub(super) struct SyncWorker<'run> {
 /// How its I/Os are done.
 struct Io<'run> {
     files: &'run Files,
+    board: &'run Board,
     flush: fn(&File) -> io::Result<()>,
     /// Short transfers that were finished.
     short_transfers: u64,
@@ -37,12 +39,13 @@ impl<'run> SyncWorker<'run> {
         files: &'run Files,
         driver: Driver<'run>,
         buffers: Buffers,
+        board: &'run Board,
     ) -> Self {
         let flush = match job.flush_every {
             Some((_, Flush::Fdatasync)) => File::sync_data,
             _ => File::sync_all,
         };
-        Self { driver, io: Io { files, flush, short_transfers: 0 }, buffers }
+        Self { driver, io: Io { files, board, flush, short_transfers: 0 }, buffers }
     }
 
     /// What of the kernel a job uses, for the record.
@@ -81,10 +84,10 @@ impl<'run> SyncWorker<'run> {
                 IoKind::Write => self.buffers.write_buffer(0, request.len as usize),
                 IoKind::Sync => 0,
             };
-            let started = monotonic_ns();
-            self.driver.submitted(started, 1);
+            let started = self.driver.submitted(monotonic_ns(), 1);
             let outcome = self.io.perform::<STRIPED>(request, self.buffers.arena_mut(), at);
             let now = monotonic_ns();
+            self.io.board.landed(0);
             self.driver.reaped(now);
             match outcome {
                 Ok(()) => self.succeeded::<STRIPED>(request, started),
@@ -138,6 +141,7 @@ impl Io<'_> {
         at: usize,
         part: Extent,
     ) -> Result<(), Failure> {
+        self.board.launched(0, part);
         let (mut done, mut attempts) = (0, 0);
         loop {
             let member = &self.files.members[part.member as usize];
@@ -170,6 +174,7 @@ impl Io<'_> {
 
     fn flush_all(&self) -> Result<(), Failure> {
         for (member, file) in (0..).zip(&self.files.members) {
+            self.board.launched(0, Extent { member, offset: 0, at: 0, len: 0 });
             (self.flush)(&file.file).map_err(|error| Failure {
                 errno: error.raw_os_error().unwrap_or(0),
                 member,

@@ -10,6 +10,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::board::Board;
 use super::series::Intervals;
 use crate::engine::{Job, Length};
 use crate::measure::{IoKind, PerKind, Recorder};
@@ -53,6 +54,17 @@ pub(super) struct Lane {
     pub bytes: AtomicU64,
     /// Bytes moved in the measured window.
     pub bytes_measured: AtomicU64,
+    /// I/Os that came back since the start line: of every kind, and those that failed too.
+    pub returned: AtomicU64,
+    /// Where the I/Os are that have not.
+    pub board: Board,
+}
+
+impl Lane {
+    /// That of a worker whose I/Os in flight have at most so many parts.
+    pub(super) fn new(parts: usize) -> Self {
+        Self { board: Board::new(parts), ..Self::default() }
+    }
 }
 
 /// I/Os and bytes.
@@ -99,6 +111,8 @@ pub(super) struct Tally<'lane> {
     /// Whether that lies in the window.
     in_window: bool,
     in_flight: u64,
+    /// I/Os that came back since the start line.
+    returned: u64,
     /// I/Os in flight, integrated over the window.
     depth_ns: u128,
     kinds: [Count; 3],
@@ -138,6 +152,7 @@ impl<'lane> Tally<'lane> {
             now: 0,
             in_window: false,
             in_flight: 0,
+            returned: 0,
             depth_ns: 0,
             kinds: [Count::default(); 3],
             all: Count::default(),
@@ -196,6 +211,7 @@ impl<'lane> Tally<'lane> {
     #[inline]
     pub(super) fn completed(&mut self, kind: IoKind, started: u64, bytes: u64) {
         self.in_flight -= 1;
+        self.returned += 1;
         let data = kind != IoKind::Sync;
         if data {
             self.all.add(bytes);
@@ -225,6 +241,7 @@ impl<'lane> Tally<'lane> {
     #[cold]
     pub(super) fn failed(&mut self, kind: IoKind, failure: Failure) {
         self.in_flight -= 1;
+        self.returned += 1;
         self.errors += 1;
         let same = |fault: &&mut Fault| fault.kind == kind && fault.first.errno == failure.errno;
         match self.faults.iter_mut().find(same) {
@@ -246,6 +263,7 @@ impl<'lane> Tally<'lane> {
         self.lane.completed.store(self.all.ios, Relaxed);
         self.lane.bytes.store(self.all.bytes, Relaxed);
         self.lane.bytes_measured.store(measured, Relaxed);
+        self.lane.returned.store(self.returned, Relaxed);
     }
 
     /// All is done. The depth was 0 from the last reading of the clock on.

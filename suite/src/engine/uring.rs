@@ -16,6 +16,7 @@ use nix::errno::Errno;
 use nix::libc;
 
 use super::batch::Batch;
+use super::board::Board;
 use super::buffer::{Arena, Buffers};
 use super::driver::{Done, Driver};
 use super::files::Files;
@@ -146,6 +147,7 @@ pub(super) struct RingWorker<'run> {
 /// The I/Os in flight.
 struct Flight<'run> {
     files: &'run Files,
+    board: &'run Board,
     /// Dropped only when the kernel has done with them.
     buffers: ManuallyDrop<Buffers>,
     fixed: bool,
@@ -169,6 +171,7 @@ impl<'run> RingWorker<'run> {
         files: &'run Files,
         driver: Driver<'run>,
         buffers: Buffers,
+        board: &'run Board,
     ) -> Result<Self, EngineError> {
         let depth = job.queue_depth as usize;
         let refused = |error: io::Error| refusal(job, &error);
@@ -176,7 +179,7 @@ impl<'run> RingWorker<'run> {
         ring.register_files(files).map_err(refused)?;
         let fixed = ring.register_buffers(&buffers);
         Ok(Self {
-            flight: Flight::new(job, files, buffers, fixed, ring.entries),
+            flight: Flight::new(job, files, board, buffers, fixed, ring.entries),
             driver,
             ring,
             batch: Batch::new(depth),
@@ -219,9 +222,8 @@ impl<'run> RingWorker<'run> {
             }
             submissions.sync();
             if drawn > 0 {
-                let started = monotonic_ns();
+                let started = driver.submitted(monotonic_ns(), drawn as u64);
                 flight.stamp(drawn, started);
-                driver.submitted(started, drawn as u64);
             }
             if flight.outstanding == 0 {
                 return Ok(());
@@ -250,11 +252,19 @@ impl<'run> RingWorker<'run> {
 }
 
 impl<'run> Flight<'run> {
-    fn new(job: &Job, files: &'run Files, buffers: Buffers, fixed: bool, entries: usize) -> Self {
+    fn new(
+        job: &Job,
+        files: &'run Files,
+        board: &'run Board,
+        buffers: Buffers,
+        fixed: bool,
+        entries: usize,
+    ) -> Self {
         let (depth, parts_max) = (job.queue_depth, job.parts_max(files.members.len()));
         let parts = (0..depth).flat_map(|slot| std::iter::repeat_n(Part::free(slot), parts_max));
         Self {
             files,
+            board,
             buffers: ManuallyDrop::new(buffers),
             fixed,
             flush: match job.flush_every {
@@ -352,6 +362,7 @@ impl<'run> Flight<'run> {
             return Some(self.entry::<FIXED>(index, self.slots[number as usize].request.kind));
         }
         self.outstanding -= 1;
+        self.board.landed(index);
         let slot = &mut self.slots[number as usize];
         slot.parts_left -= 1;
         if slot.parts_left > 0 {
@@ -382,10 +393,12 @@ impl<'run> Flight<'run> {
         part.mend(&mut self.slots[part.slot as usize], member, result, driver)
     }
 
+    /// Prepares a part that is about to go to the kernel.
     #[inline]
     fn set_part(&mut self, index: usize, buffer: usize, extent: Extent) {
         let part = &mut self.parts[index];
         (part.extent, part.buffer, part.done, part.attempts) = (extent, buffer, 0, 0);
+        self.board.launched(index, extent);
     }
 
     /// The submission that does a part, or the rest of it.

@@ -18,8 +18,9 @@
 //!
 //! * Of `latency.min`, `latency.max` and `errors` the merged value alone decides: they are what
 //!   was observed, and no round could take it back.
-//! * A percentile needs samples (`Percentile::samples_needed`). Rounds with too few have no value
-//!   of their own and no say; without enough in all rounds together it is an error.
+//! * A percentile needs samples (`Percentile::samples_needed`) in all rounds together; without
+//!   them it is an error. A single round's percentile has its say with fewer: the rounds with the
+//!   fewest samples are the slowest ones, which must not drop out.
 //! * A comparison with another case is paired by round, so that what drifts over a run hits both
 //!   sides alike: round r against round r, and the paired rounds of one merged against those of
 //!   the other. One with a baseline sets each round against all of the baseline's rounds merged.

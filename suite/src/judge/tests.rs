@@ -180,12 +180,18 @@ fn a_percentile_without_enough_samples_is_an_error() {
 }
 
 #[test]
-fn rounds_too_short_for_a_percentile_have_no_say_of_their_own() {
+fn a_slow_round_has_its_say_however_few_its_samples() {
     let rounds = vec![latency(100, 200), latency(100, 200)];
     let merged = verdict(percentile(990_000), at_most(100.0), rounds);
     assert_eq!(merged.outcome, Pass, "{}", reason(&merged));
-    assert_eq!(merged.evidence.rounds, [None, None]);
+    assert_eq!(merged.evidence.rounds, [Some(100.0), Some(100.0)]);
     assert_eq!(merged.evidence.measured, Some(100.0));
+    // Both rounds together are fast, since the slow one has so few I/Os to show for itself.
+    let fast = reads(std::iter::repeat_n(100, 10_000));
+    let stalled = reads(std::iter::repeat_n(9_000_000, 20));
+    let gated = verdict(percentile(990_000), at_most(500.0), vec![fast, stalled]);
+    assert_eq!(gated.evidence.measured, Some(100.0));
+    assert_eq!(gated.outcome, Outcome::Inconclusive, "{}", reason(&gated));
 }
 
 #[test]

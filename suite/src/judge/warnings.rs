@@ -34,7 +34,22 @@ pub fn warnings(record: &Record, case: &CaseRecord, workload: &Workload) -> Vec<
     all.extend([cpu_bound(&merged), slow_drain(&rounds)]);
     all.extend(seen(record, case, workload).iter().map(not_at_the_device));
     all.push(little(&merged));
+    all.push(in_memory(record, case));
     all.into_iter().flatten().collect()
+}
+
+/// Figures of a file system without a disk are memory's, whatever was asked for.
+fn in_memory(record: &Record, case: &CaseRecord) -> Option<String> {
+    let of_case = record.disks.iter().filter(|disk| case.disks.contains(&disk.name));
+    let mut in_memory =
+        of_case.filter(|disk| matches!(disk.filesystem.as_deref(), Some("tmpfs" | "ramfs")));
+    let disk = in_memory.next()?;
+    Some(format!(
+        "{} lies in main memory ({}): these are memory's figures, and no disk's; use a folder on a \
+         disk",
+        disk.name,
+        disk.filesystem.as_deref().unwrap_or_default(),
+    ))
 }
 
 /// Whether I/Os of such work are meant to complete at one pace for the whole of its window. Not
@@ -415,6 +430,16 @@ mod tests {
         };
         assert!(warm(1_000_000_000));
         assert!(!warm(999_999_999), "the books of so short a window are an estimate");
+    }
+
+    #[test]
+    fn a_disk_in_main_memory() {
+        let mut record = record(vec![case("lrs/read", vec![steady(10_000)])]);
+        record.cases[0].disks = vec![record.disks[0].name.clone()];
+        assert_eq!(warnings(&record, &record.cases[0], &workload()), [""; 0]);
+        record.disks[0].filesystem = Some("tmpfs".to_owned());
+        let told = warnings(&record, &record.cases[0], &workload());
+        assert!(told.iter().any(|one| one.contains("lies in main memory (tmpfs)")), "{told:?}");
     }
 
     #[test]

@@ -151,6 +151,11 @@ pub struct DeviceUse {
 pub struct Measurement {
     /// Length of the measured window.
     pub duration_ns: Nanos,
+    /// How long after the end of the load its last I/O came back. Of a job that ends after an
+    /// amount 0, unless it was stopped. A device that takes much longer than a moment for it was
+    /// asked for more than it can do in time. Of several rounds together, the longest.
+    #[serde(default)]
+    pub drain_ns: Nanos,
     /// Figures of each kind of I/O.
     pub kinds: PerKind<KindFigures>,
     /// Completions over time.
@@ -167,9 +172,6 @@ pub struct Measurement {
     pub short_transfers: u64,
     /// Completions stamped earlier than their start; counted with a latency of 0.
     pub clock_anomalies: u64,
-    /// Time that I/Os took to return after the load was to end; of several rounds, the longest.
-    #[serde(default)]
-    pub drain_ns: Nanos,
     /// Share of each worker.
     pub workers: Vec<Share>,
     /// Share of each disk of the setup.
@@ -249,6 +251,7 @@ impl Measurement {
             system_ns: a.system_ns + b.system_ns,
         });
         self.duration_ns.0 += other.duration_ns.0;
+        self.drain_ns = self.drain_ns.max(other.drain_ns);
         for kind in IoKind::ALL {
             let (figures, more) = (&mut self.kinds[kind], &other.kinds[kind]);
             figures.completed += more.completed;
@@ -258,7 +261,6 @@ impl Measurement {
         self.faults = merged_faults(self.faults.iter().chain(&other.faults));
         self.short_transfers += other.short_transfers;
         self.clock_anomalies += other.clock_anomalies;
-        self.drain_ns = self.drain_ns.max(other.drain_ns);
         add_shares(&mut self.workers, &other.workers);
         add_shares(&mut self.members, &other.members);
     }

@@ -1,19 +1,29 @@
 //! Where a thread runs, and what processor time it has used.
 
+use std::fmt;
 use std::io;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{RLIM_INFINITY, Resource, UsageWho, getrlimit, getrusage};
 use nix::sys::time::TimeVal;
 use nix::unistd::Pid;
 
-/// Processor time that a thread has used since it was started.
+/// Processor time that a thread or a process has used since it was started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ThreadTime {
+pub struct CpuTime {
     /// In the program, in nanoseconds.
     pub user_ns: u64,
-    /// In the kernel on the thread's behalf, in nanoseconds.
+    /// In the kernel on its behalf, in nanoseconds.
     pub system_ns: u64,
+}
+
+/// What limits the threads that this process can make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadLimits {
+    /// Processes and threads of the user, as `ulimit -u` says; `None` without a limit.
+    pub threads: Option<u64>,
+    /// Address space in KiB, as `ulimit -v` says; `None` without a limit.
+    pub memory_kib: Option<u64>,
 }
 
 /// A set of CPUs on which a thread may run.
@@ -36,7 +46,13 @@ impl Affinity {
     /// How many CPUs are in it.
     #[must_use]
     pub fn count(&self) -> usize {
-        (0..CpuSet::count()).filter(|cpu| self.0.is_set(*cpu).unwrap_or(false)).count()
+        (0..CpuSet::count()).filter(|cpu| self.contains(*cpu)).count()
+    }
+
+    /// Whether this CPU is in it.
+    #[must_use]
+    pub fn contains(&self, cpu: usize) -> bool {
+        self.0.is_set(cpu).unwrap_or(false)
     }
 
     /// Confines the calling thread to it.
@@ -45,11 +61,52 @@ impl Affinity {
     }
 }
 
+impl fmt::Display for Affinity {
+    /// As ranges: `0-3,8`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut ranges: Vec<(usize, usize)> = Vec::new();
+        for cpu in (0..CpuSet::count()).filter(|cpu| self.contains(*cpu)) {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == cpu => *last = cpu,
+                _ => ranges.push((cpu, cpu)),
+            }
+        }
+        let texts = ranges.into_iter().map(|(first, last)| match last - first {
+            0 => first.to_string(),
+            _ => format!("{first}-{last}"),
+        });
+        f.write_str(&texts.collect::<Vec<_>>().join(","))
+    }
+}
+
 /// Processor time of the calling thread (`RUSAGE_THREAD`). Work that the kernel does for it on
 /// threads of its own is not in it.
-pub fn thread_time() -> io::Result<ThreadTime> {
-    let usage = getrusage(UsageWho::RUSAGE_THREAD)?;
-    Ok(ThreadTime { user_ns: nanos(usage.user_time()), system_ns: nanos(usage.system_time()) })
+pub fn thread_time() -> io::Result<CpuTime> {
+    time_of(UsageWho::RUSAGE_THREAD)
+}
+
+/// Processor time of the whole process (`RUSAGE_SELF`): of all its threads, those that have ended
+/// and those that the kernel works with on its behalf (`iou-wrk-…` of `io_uring`) too.
+pub fn process_time() -> io::Result<CpuTime> {
+    time_of(UsageWho::RUSAGE_SELF)
+}
+
+/// What limits the threads of this process, as far as the process knows.
+#[must_use]
+pub fn thread_limits() -> ThreadLimits {
+    let soft = |resource| {
+        let limit = getrlimit(resource).ok().map(|(soft, _)| soft);
+        limit.filter(|limit| *limit != RLIM_INFINITY)
+    };
+    ThreadLimits {
+        threads: soft(Resource::RLIMIT_NPROC),
+        memory_kib: soft(Resource::RLIMIT_AS).map(|bytes| bytes / 1024),
+    }
+}
+
+fn time_of(who: UsageWho) -> io::Result<CpuTime> {
+    let usage = getrusage(who)?;
+    Ok(CpuTime { user_ns: nanos(usage.user_time()), system_ns: nanos(usage.system_time()) })
 }
 
 fn nanos(time: TimeVal) -> u64 {
@@ -78,6 +135,17 @@ mod tests {
     }
 
     #[test]
+    fn a_set_is_shown_as_ranges() {
+        let mut set = CpuSet::new();
+        for cpu in [0, 1, 2, 5, 8, 9] {
+            set.set(cpu).unwrap();
+        }
+        let set = Affinity(set);
+        assert_eq!((set.to_string().as_str(), set.count()), ("0-2,5,8-9", 6));
+        assert!(set.contains(9) && !set.contains(3) && !set.contains(1_000_000));
+    }
+
+    #[test]
     fn work_shows_in_the_thread_time() {
         let before = thread_time().unwrap();
         let mut x = 1_u64;
@@ -86,6 +154,6 @@ mod tests {
                 x = std::hint::black_box(x.wrapping_mul(3));
             }
         }
-        assert!(thread_time().unwrap().user_ns > before.user_ns);
+        assert!(process_time().unwrap().user_ns >= before.user_ns + 20_000_000);
     }
 }

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 
 /// `RWF_DSYNC`: the write is done when its data are on the medium.
@@ -40,12 +39,6 @@ pub fn write_at_with_flags(
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
 
-/// Whether the file was opened with `O_DIRECT`.
-pub fn is_direct(file: &File) -> io::Result<bool> {
-    let flags = fcntl(file, FcntlArg::F_GETFL)?;
-    Ok(OFlag::from_bits_retain(flags).contains(OFlag::O_DIRECT))
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -61,7 +54,6 @@ mod tests {
         let mut all = Vec::new();
         file.read_to_end(&mut all).unwrap();
         assert_eq!(all, b"\0\0\0\0\0abc");
-        assert!(!is_direct(&file).unwrap());
     }
 
     #[test]

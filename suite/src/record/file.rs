@@ -92,12 +92,27 @@ impl Record {
     /// # Errors
     /// When it can't be written; nothing is left behind then, and an older record is untouched.
     pub fn save(&self, path: &Path) -> Result<(), RecordError> {
+        self.write(path, Fate::Stable)
+    }
+
+    /// As [`save`](Self::save), but doesn't wait for stable storage: whatever becomes of this
+    /// process, the record is there and whole; a power cut may cost it. For a record that is soon
+    /// written again.
+    ///
+    /// # Errors
+    /// As [`save`](Self::save).
+    pub fn save_unsynced(&self, path: &Path) -> Result<(), RecordError> {
+        self.write(path, Fate::Cached)
+    }
+
+    fn write(&self, path: &Path, fate: Fate) -> Result<(), RecordError> {
         let name = || path.display().to_string();
         if let Some(reason) = self.flaw() {
             return Err(RecordError::Unsound { path: name(), reason });
         }
         let text = self.to_json();
-        write_whole(path, |file| file.write_all(&text)).map_err(|source| RecordError::Io {
+        let write = |file: &mut File| file.write_all(&text);
+        write_whole(path, fate, write).map_err(|source| RecordError::Io {
             operation: "write",
             path: name(),
             source,
@@ -111,7 +126,8 @@ impl Record {
 /// # Errors
 /// What the machine refused.
 pub fn write_file(path: &Path, content: &[u8]) -> Result<(), RecordError> {
-    write_whole(path, |file| file.write_all(content)).map_err(|source| RecordError::Io {
+    let write = |file: &mut File| file.write_all(content);
+    write_whole(path, Fate::Stable, write).map_err(|source| RecordError::Io {
         operation: "write",
         path: path.display().to_string(),
         source,
@@ -130,10 +146,20 @@ fn explain(error: &serde_json::Error) -> String {
     }
 }
 
-/// Lets `write` fill a new file beside `path`, and puts that in the place of `path` once it is on
-/// stable storage.
+/// Where a file is when it counts as written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// On stable storage: a power cut can't take it.
+    Stable,
+    /// In the kernel's hands: the end of this process can't take it.
+    Cached,
+}
+
+/// Lets `write` fill a new file beside `path`, and puts that in the place of `path` once it is
+/// where `fate` says.
 pub(super) fn write_whole(
     path: &Path,
+    fate: Fate,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
     let folder = match path.parent() {
@@ -141,12 +167,16 @@ pub(super) fn write_whole(
         _ => Path::new("."),
     };
     let (mut file, temporary) = new_file_beside(path, folder)?;
-    let written =
-        write(&mut file).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&temporary, path));
+    let written = write(&mut file)
+        .and_then(|()| if fate == Fate::Stable { file.sync_all() } else { Ok(()) })
+        .and_then(|()| fs::rename(&temporary, path));
     if let Err(error) = written {
         // The error that is told is the first one; that this fails too changes nothing.
         let _ = fs::remove_file(&temporary);
         return Err(error);
+    }
+    if fate == Fate::Cached {
+        return Ok(());
     }
     // Some file systems have no such call for folders; the file itself is safe by then.
     match File::open(folder)?.sync_all() {

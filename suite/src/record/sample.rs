@@ -19,6 +19,7 @@ pub(crate) fn reads(latencies: impl IntoIterator<Item = u64>) -> Measurement {
     let figures = KindFigures { completed, bytes: completed * 4096, latency_ns };
     Measurement {
         duration_ns: Nanos(1_000_000_000),
+        drain_ns: Nanos(0),
         kinds: PerKind { read: figures, ..PerKind::default() },
         series: even_series(completed),
         queue_depth_achieved: 1.0,
@@ -31,7 +32,6 @@ pub(crate) fn reads(latencies: impl IntoIterator<Item = u64>) -> Measurement {
         faults: Vec::new(),
         short_transfers: 0,
         clock_anomalies: 0,
-        drain_ns: Nanos(0),
         workers: vec![Share { name: "worker 0".to_owned(), completed, bytes: completed * 4096 }],
         members: vec![Share { name: "lrs".to_owned(), completed, bytes: completed * 4096 }],
         backend: BackendUsed {

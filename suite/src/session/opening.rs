@@ -5,7 +5,9 @@ use super::{Preview, Request, run::now, words};
 use crate::judge::{self, Circumstances};
 use crate::os::host::HostFacts;
 use crate::plan::Inconclusive;
-use crate::record::{CaseRecord, DiskRecord, FORMAT, Host, PlanRecord, Record};
+use crate::record::{
+    CaseRecord, Conclusion, DiskRecord, ExitCode, FORMAT, Host, PlanRecord, Record, Selection,
+};
 use crate::rig::SurveyedDisk;
 
 /// What is known before the first round.
@@ -48,6 +50,40 @@ pub(super) fn record(request: &Request, looked: &Preview) -> Record {
         cases,
         schedule: Vec::new(),
         verdicts: Vec::new(),
+    }
+}
+
+/// The record of a run that could not begin, for the place of an older one. `plan` and `path` are
+/// the plan's name and where it is; `exit` tells what stood in the way.
+#[must_use]
+pub fn not_begun(plan: &str, path: &str, exit: ExitCode) -> Record {
+    let nothing = judge::conclude(Inconclusive::Open, &[], &[], Circumstances::default());
+    let note = Some(format!("the run could not begin: {}", exit.meaning()));
+    Record {
+        format: FORMAT,
+        diskproof: env!("CARGO_PKG_VERSION").to_owned(),
+        simulated: false,
+        interrupted: false,
+        started: Some(now()),
+        elapsed_ms: None,
+        host: None,
+        plan: PlanRecord {
+            name: plan.to_owned(),
+            description: None,
+            path: path.to_owned(),
+            text: String::new(),
+            profile: None,
+            bindings: Vec::new(),
+            baseline: None,
+            work_dir: None,
+            require_all: false,
+            selection: Selection::default(),
+        },
+        disks: Vec::new(),
+        cases: Vec::new(),
+        schedule: Vec::new(),
+        verdicts: Vec::new(),
+        conclusion: Conclusion { exit_code: exit.code(), note, ..nothing },
     }
 }
 

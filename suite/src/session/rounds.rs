@@ -112,6 +112,7 @@ fn files(members: &[Member]) -> (Target, u64) {
         name: member.name.clone(),
         file: Arc::clone(&member.file),
         memory_align: member.memory_align,
+        offset_align: member.offset_align,
     });
     (Target::Files(files.collect()), members.first().map_or(0, |member| member.bytes))
 }

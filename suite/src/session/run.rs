@@ -1,5 +1,6 @@
 //! From a request to a record: build, rounds, judge, save, unmake.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
@@ -11,7 +12,7 @@ use crate::judge::{self, Circumstances};
 use crate::measure::Measurement;
 use crate::record::{Record, RecordError, RoundRecord};
 use crate::rig::{self, BuildEvent, Category, Rig, RigError, Undo};
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, Unit, human};
 
 /// How a run ended that could be begun.
 #[derive(Debug)]
@@ -33,8 +34,8 @@ pub struct Finished {
 /// another thread can unmake it when the run hangs.
 ///
 /// # Errors
-/// When the request can't be meant. What the machine refuses is in the record instead, as the
-/// error of the cases that it concerns.
+/// When the request can't be meant, or the record can't be written. What else the machine refuses
+/// is in the record instead, as the error of the cases that it concerns.
 pub fn run(
     request: &Request,
     stop: &Arc<AtomicBool>,
@@ -61,6 +62,7 @@ pub fn run(
         troubles: looked.troubles,
         refused: false,
     };
+    story.begin()?;
     let rig = story.build(looked.survey, undo);
     if story.troubles.is_empty() {
         story.rounds(rig.as_ref());
@@ -92,6 +94,16 @@ struct Story<'r> {
 }
 
 impl Story<'_> {
+    /// Puts the record of a run that is not over in the place of whatever was there.
+    fn begin(&mut self) -> Result<(), SessionError> {
+        self.judge();
+        if let Some(path) = &self.request.record_path {
+            self.record.save(path).map_err(SessionError::NotKept)?;
+        }
+        (self.tell)(&Event::Begun(&self.record));
+        Ok(())
+    }
+
     /// Makes the storage; `None` with simulated disks, with nothing to run, or in trouble.
     fn build(&mut self, survey: Option<rig::Survey>, undo: &Undo) -> Option<Rig> {
         for case in self.record.cases.iter().filter(|case| !case.skipped.is_empty()) {
@@ -193,7 +205,7 @@ impl Story<'_> {
         // that could be taken for a whole one.
         self.record.interrupted = true;
         self.judge();
-        self.save();
+        self.save(Record::save_unsynced);
     }
 
     /// What is kept of a round. One that was cut short keeps its figures, for the eye: they stand
@@ -205,7 +217,8 @@ impl Story<'_> {
                 (None, Some("the run was stopped before the round had begun to count".to_owned()))
             }
             Ok(measured) if stopped => {
-                let reason = format!("the run was stopped after {}", measured.duration_ns);
+                let time = human(measured.duration_ns.0 as f64, Unit::Nanoseconds);
+                let reason = format!("the run was stopped after {time} of the round");
                 (Some(measured), Some(reason))
             }
             Ok(measured) => (Some(measured), None),
@@ -224,7 +237,7 @@ impl Story<'_> {
             case.warnings = warnings;
         }
         self.judge();
-        self.save();
+        self.save(Record::save);
     }
 
     fn judge(&mut self) {
@@ -243,13 +256,13 @@ impl Story<'_> {
         );
     }
 
-    fn save(&mut self) {
+    fn save(&mut self, save: fn(&Record, &Path) -> Result<(), RecordError>) {
         if self.request.simulate.is_none() {
             let elapsed = self.started.elapsed().as_millis();
             self.record.elapsed_ms = u64::try_from(elapsed).ok();
         }
         let Some(path) = &self.request.record_path else { return };
-        self.save_error = self.record.save(path).err();
+        self.save_error = save(&self.record, path).err();
         if let Some(error) = &self.save_error {
             (self.tell)(&Event::SaveFailed(error));
         }

@@ -1,6 +1,7 @@
 //! Tests of the product as a whole: one binary, so that it is linked once.
 
 mod cli;
+mod folders;
 mod interrupt;
 mod plans;
 mod readme;

@@ -311,6 +311,49 @@ fn an_amount_is_moved_exactly_by_workers_at_once() {
 }
 
 #[test]
+fn an_amount_of_so_many_passes_visits_every_block_so_often_in_partitions_too() {
+    let mut job = blocks(4096, 120);
+    (job.once, job.workers, job.length) = (true, 4, Length::Bytes(Bytes(3 * 120 * 4096)));
+    for partitioned in [false, true] {
+        job.partitioned = partitioned;
+        let (amounts, positions) = (Amount::of(&job), Positions::default());
+        let mut visits = HashMap::new();
+        // The last worker comes first, and takes all that it is given.
+        for worker in (0..4).rev() {
+            let amount = &amounts[worker as usize % amounts.len()];
+            let mut out = [Request::FLUSH; 400];
+            let filled = source(&job, worker, &positions).fill_within(amount, &mut out);
+            out[..filled]
+                .iter()
+                .for_each(|request| *visits.entry(request.offset).or_insert(0) += 1);
+        }
+        assert_eq!(visits.len(), 120);
+        assert!(visits.values().all(|visits| *visits == 3));
+    }
+}
+
+#[test]
+fn partitions_share_an_amount_in_whole_blocks() {
+    let mut job = mixed(&[(4096, 1), (8192, 1)]);
+    (job.partitioned, job.workers) = (true, 3);
+    for (bytes, blocks) in [(4096 * 11 + 7, [4, 4, 3]), (4096 * 2, [1, 1, 0]), (100, [0, 0, 0])] {
+        job.length = Length::Bytes(Bytes(bytes));
+        let amounts = Amount::of(&job);
+        let shares: Vec<usize> = amounts
+            .iter()
+            .zip(0..)
+            .map(|(amount, worker)| {
+                let mut out = [Request::FLUSH; 20];
+                let filled =
+                    source(&job, worker, &Positions::default()).fill_within(amount, &mut out);
+                out[..filled].iter().map(|request| request.len as usize / 4096).sum()
+            })
+            .collect();
+        assert_eq!(shares, blocks);
+    }
+}
+
+#[test]
 fn an_amount_below_one_block_is_none() {
     assert_eq!(within(&blocks(4096, 10), 4095), []);
 }

@@ -3,6 +3,7 @@
 mod choices;
 mod real;
 mod simulated;
+mod stuck;
 
 use super::*;
 use crate::model::DiskModel;

@@ -190,6 +190,17 @@ fn an_amount_is_moved_exactly_and_timed_to_its_last_io() {
 }
 
 #[test]
+fn the_time_of_the_drain_is_told() {
+    let mut job = on(DiskModel { parallel: 1, ..fixed(MS) });
+    (job.queue_depth, job.length) = (500, Length::Time(Nanos(100 * MS)));
+    let m = measured(&job);
+    // 500 in flight at the end, one a millisecond.
+    assert_eq!((m.completed(None), m.drain_ns), (99, Nanos(499 * MS)));
+    job.length = Length::Bytes(Bytes(4096));
+    assert_eq!(measured(&job).drain_ns, Nanos(0));
+}
+
+#[test]
 fn a_flush_at_the_end_is_in_the_time() {
     let mut job = on(DiskModel { flush: Latency::Fixed(Nanos(70 * MS)), ..fixed(MS) });
     (job.read_percent, job.fsync_at_end) = (0, true);
@@ -333,11 +344,30 @@ fn a_flush_goes_to_every_member() {
     disks[3].1.flush = Latency::Fixed(Nanos(8 * MS));
     job.length = Length::Bytes(Bytes(65_536 * 100));
     let m = measured(&job);
-    // Ten on the way, each over with its slowest member; then one of each member.
-    assert_eq!(m.kinds.sync.completed, 10 + 4);
+    // Ten on the way and one at the end, each over with its slowest member.
+    assert_eq!(m.kinds.sync.completed, 10 + 1);
     assert_eq!(m.duration_ns, Nanos((100 + 10 * 8 + 8) * MS));
     let slow = m.kinds.sync.latency_ns.bars().last().unwrap();
     assert_eq!((m.kinds.sync.latency_ns.max(), slow.2), (Some(8 * MS), 11));
+}
+
+#[test]
+fn a_flush_at_the_end_that_fails_on_some_members_is_one_fault() {
+    let mut job = stripe(4, 65_536);
+    (job.read_percent, job.fsync_at_end) = (0, true);
+    job.length = Length::Bytes(Bytes(65_536 * 4));
+    let Target::Simulated(disks) = &mut job.storage.target else { unreachable!() };
+    for (member, flush) in [(1, 8), (2, 2)] {
+        disks[member].1 = DiskModel {
+            flush: Latency::Fixed(Nanos(flush * MS)),
+            errors: vec![ErrorOdds { operation: Operation::Flush, odds: 1.0, errno: 5 }],
+            ..fixed(MS)
+        };
+    }
+    let m = measured(&job);
+    assert_eq!((m.kinds.sync.completed, m.errors(Some(IoKind::Sync))), (0, 1));
+    // Named is the one that failed first.
+    assert_eq!(m.faults[0].disk, "data.2");
 }
 
 #[test]

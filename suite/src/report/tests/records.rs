@@ -101,6 +101,7 @@ impl Load {
         };
         Measurement {
             duration_ns: Nanos(self.seconds * 1_000_000_000),
+            drain_ns: Nanos(0),
             series,
             queue_depth_achieved: chance.about(self.depth, 0.5),
             cpu: (!self.simulated).then(|| CpuUse {
@@ -115,7 +116,6 @@ impl Load {
             faults: vec![],
             short_transfers: 0,
             clock_anomalies: 0,
-            drain_ns: Nanos(0),
             workers: shares(
                 chance,
                 total,
