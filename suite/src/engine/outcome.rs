@@ -78,7 +78,6 @@ impl Outcome<'_> {
             faults: Vec::new(),
             short_transfers: 0,
             clock_anomalies: 0,
-            drain_ns: Nanos(0),
             workers: workers.collect(),
             members: self
                 .members

@@ -151,11 +151,6 @@ pub struct DeviceUse {
 pub struct Measurement {
     /// Length of the measured window.
     pub duration_ns: Nanos,
-    /// How long after the end of the load its last I/O came back. Of a job that ends after an
-    /// amount 0, unless it was stopped. A device that takes much longer than a moment for it was
-    /// asked for more than it can do in time.
-    #[serde(default)]
-    pub drain_ns: Nanos,
     /// Figures of each kind of I/O.
     pub kinds: PerKind<KindFigures>,
     /// Completions over time.
@@ -254,7 +249,6 @@ impl Measurement {
             system_ns: a.system_ns + b.system_ns,
         });
         self.duration_ns.0 += other.duration_ns.0;
-        self.drain_ns = self.drain_ns.max(other.drain_ns);
         for kind in IoKind::ALL {
             let (figures, more) = (&mut self.kinds[kind], &other.kinds[kind]);
             figures.completed += more.completed;

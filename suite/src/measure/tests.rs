@@ -208,7 +208,6 @@ fn measurement(seconds: u64, reads: &[u64], depth: f64) -> Measurement {
     };
     Measurement {
         duration_ns: Nanos(seconds * 1_000_000_000),
-        drain_ns: Nanos(0),
         kinds,
         series: Series::default(),
         queue_depth_achieved: depth,
