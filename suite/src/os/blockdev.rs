@@ -153,7 +153,7 @@ impl Sysfs {
     ///
     /// # Errors
     /// When there is no such device, or its counters can't be understood; `Unsupported` where
-    /// nobody counts: where `queue/iostats` switches it off, and of a driver that has none, by which
+    /// nobody counts: where `queue/iostats` switches it off, and of a driver that has none, so that
     /// every field is 0 for ever (the heads of multipath NVMe disks before Linux 6.4).
     pub fn counters(&self, number: DeviceNumber) -> io::Result<DeviceCounters> {
         let folder = self.folder(number);
