@@ -258,6 +258,7 @@ impl Measurement {
             figures.latency_ns.merge(&more.latency_ns);
         }
         self.faults = merged_faults(self.faults.iter().chain(&other.faults));
+        self.drain_ns = self.drain_ns.max(other.drain_ns);
         self.short_transfers += other.short_transfers;
         self.clock_anomalies += other.clock_anomalies;
         add_shares(&mut self.workers, &other.workers);
