@@ -1,13 +1,21 @@
 //! Whether io_uring can be used here, and which back end a job gets.
 
+use std::fs::File;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use nix::errno::Errno;
 
 use super::buffer::Arena;
+use super::crew::{LOOK_EVERY, no_threads};
 use super::files::Files;
+use super::guard::Guard;
 use super::uring::{ENTRIES_MAX, Ring};
-use crate::engine::{Backend, EngineError, Job, prefers_ring};
+use crate::engine::{Backend, Control, EngineError, Job, prefers_ring};
+use crate::os::clock::monotonic_ns;
+use crate::units::Nanos;
 
 /// Where the administrator can forbid rings.
 const DISABLED: &str = "/proc/sys/kernel/io_uring_disabled";
@@ -61,21 +69,28 @@ impl Way {
 /// and on file systems that can't complete it at once the kernel hands it to a thread of its own
 /// (4 to 10 times slower on tmpfs). So `auto` takes it for depths above 1, and where a stripe
 /// cuts I/Os into parts, which a ring sends out side by side.
-pub(super) fn choose(job: &Job, files: &Files) -> Result<(Way, String), EngineError> {
+///
+/// # Errors
+/// When the machine lacks what the job asks for; [`EngineError::Stuck`] when a disk doesn't answer.
+pub(super) fn choose(
+    job: &Job,
+    files: &Files,
+    control: &Control,
+) -> Result<(Way, String), EngineError> {
     let parts = job.parts_max(files.members.len());
     match job.backend {
         Backend::Sync => {
             assert!(job.queue_depth == 1, "one I/O at a time: depth {}", job.queue_depth);
             Ok((Way::Sync, "as the plan asks".to_owned()))
         }
-        Backend::IoUring => match try_target(job, files) {
+        Backend::IoUring => match try_target(job, files, control)? {
             Ok(()) => Ok((Way::IoUring, "as the plan asks".to_owned())),
             Err(reason) => Err(EngineError::NoRing { reason }),
         },
         Backend::Auto if !prefers_ring(job.queue_depth, parts) => {
             Ok((Way::Sync, "one I/O at a time costs least by pread and pwrite".to_owned()))
         }
-        Backend::Auto | Backend::AutoWithRing => match try_target(job, files) {
+        Backend::Auto | Backend::AutoWithRing => match try_target(job, files, control)? {
             Ok(()) if job.queue_depth > 1 => {
                 Ok((Way::IoUring, "several I/Os in flight by one thread".to_owned()))
             }
@@ -104,30 +119,89 @@ pub(super) fn refusal(job: &Job, error: &io::Error) -> EngineError {
     }
 }
 
-/// Makes a ring of the job's size, and reads one block of each member through it.
-fn try_target(job: &Job, files: &Files) -> Result<(), String> {
+/// Makes a ring of the job's size, and reads one block of each member through it. Returns why that
+/// can't be done.
+fn try_target(
+    job: &Job,
+    files: &Files,
+    control: &Control,
+) -> Result<Result<(), String>, EngineError> {
     let parts = job.parts_max(files.members.len());
     if parts > ENTRIES_MAX {
-        return Err(format!(
+        return Ok(Err(format!(
             "an I/O falls into up to {parts} parts, and a ring holds {ENTRIES_MAX}: use larger \
              chunks or smaller blocks"
-        ));
+        )));
     }
-    let entries = job.queue_depth as usize * parts;
-    let mut ring = Ring::new(entries).map_err(|error| explain(&error))?;
-    ring.turn().map_err(|error| explain(&error))?;
-    let mut arena = Arena::new(job.granularity.0 as usize, files.memory_align)
-        .map_err(|error| error.to_string())?;
-    for member in &files.members {
-        let Err(error) = ring.read(&member.file, &mut arena) else { continue };
+    let trial = Trial {
+        entries: job.queue_depth as usize * parts,
+        bytes: job.granularity.0 as usize,
+        align: files.memory_align,
+        members: files.members.iter().map(|one| (one.name.clone(), one.file.clone())).collect(),
+        done: Arc::default(),
+    };
+    let done = Arc::clone(&trial.done);
+    let (sender, tried) = channel();
+    // On a thread of its own: if a disk never answers it is left to itself with all that it uses.
+    let attempt = move || {
+        let outcome = trial.make();
+        // Let go of before the caller hears of it, who may want to close the files then.
+        drop(trial);
+        let _ = sender.send(outcome);
+    };
+    let thread = std::thread::Builder::new().name("probe".to_owned());
+    thread.spawn(attempt).map_err(|error| no_threads(&error))?;
+    let mut guard = Guard::new(control.patience(), monotonic_ns());
+    loop {
+        match tried.recv_timeout(LOOK_EVERY) {
+            Ok(outcome) => return Ok(outcome),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Ok(Err("trying it broke down".to_owned()));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let read = done.load(Relaxed);
+        if let Some(silence) = guard.look(monotonic_ns(), read as u64, control.stopped())
+            && let Some(member) = files.members.get(read)
+        {
+            return Err(EngineError::Stuck {
+                disks: vec![member.name.clone()],
+                offset: Some(0),
+                silence: Nanos(silence),
+                in_flight: 1,
+            });
+        }
+    }
+}
+
+/// A trial of the ring, with all that it needs.
+struct Trial {
+    entries: usize,
+    bytes: usize,
+    align: usize,
+    members: Vec<(String, Arc<File>)>,
+    /// How many members were read.
+    done: Arc<AtomicUsize>,
+}
+
+impl Trial {
+    fn make(&self) -> Result<(), String> {
+        let mut ring = Ring::new(self.entries).map_err(|error| explain(&error))?;
+        ring.turn().map_err(|error| explain(&error))?;
+        let mut arena = Arena::new(self.bytes, self.align).map_err(|error| error.to_string())?;
         // What a `pread` would meet too is the disk's trouble, to be met when it is measured.
         let of_ring =
             [Errno::EINVAL, Errno::EOPNOTSUPP, Errno::ENOSYS, Errno::EPERM, Errno::EACCES];
-        if error.raw_os_error().is_some_and(|errno| of_ring.contains(&Errno::from_raw(errno))) {
-            return Err(format!("a read through it failed on {}: {error}", member.name));
+        for (name, file) in &self.members {
+            let errno = ring.read(file, &mut arena).err().and_then(|error| error.raw_os_error());
+            if let Some(errno) = errno.map(Errno::from_raw).filter(|one| of_ring.contains(one)) {
+                let error = io::Error::from(errno);
+                return Err(format!("a read through it failed on {name}: {error}"));
+            }
+            self.done.fetch_add(1, Relaxed);
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// What a refusal means, and what to do about it.

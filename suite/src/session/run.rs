@@ -1,9 +1,10 @@
 //! From a request to a record: build, rounds, judge, save, unmake.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::rounds::{self, Bench};
 use super::schedule::Schedule;
@@ -11,8 +12,11 @@ use super::{Event, Preview, Request, SessionError, job, opening, preview};
 use crate::judge::{self, Circumstances};
 use crate::measure::Measurement;
 use crate::record::{Record, RecordError, RoundRecord};
-use crate::rig::{self, BuildEvent, Category, Rig, RigError, Undo};
+use crate::rig::{self, BuildEvent, Category, Rig, RigError, Undo, UndoError};
 use crate::units::{Bytes, Nanos, Unit, human};
+
+/// How long unmaking is waited for when disks don't answer.
+const UNDO_TIME: Duration = Duration::from_secs(3);
 
 /// How a run ended that could be begun.
 #[derive(Debug)]
@@ -65,21 +69,21 @@ pub fn run(
         save_error: None,
         troubles: looked.troubles,
         refused: false,
+        stuck: false,
     };
     story.begin()?;
     let rig = story.build(looked.survey, undo);
     if story.troubles.is_empty() {
         story.rounds(rig.as_ref());
     }
-    drop(rig);
-    // Asked of the journal and not of the rig: what a build that failed left behind is there too.
-    let left_behind = undo.now();
+    // Before anything is unmade, which can take its time where storage is slow to answer.
     story.finish();
+    let left_behind = unmake(rig, undo, story.stuck);
     Ok(Finished {
         record: story.record,
         save_error: story.save_error,
         troubles: story.troubles,
-        left_behind: left_behind.iter().map(ToString::to_string).collect(),
+        left_behind,
     })
 }
 
@@ -97,6 +101,33 @@ pub fn unanswerable(request: &Request, looked: &Preview) -> Vec<String> {
     told.collect()
 }
 
+/// Unmakes what was made. Returns what is left, a sentence each.
+///
+/// Where disks don't answer, removing what lies on them may never end. It is tried on a thread of
+/// its own then, which is left to itself after a while.
+fn unmake(rig: Option<Rig>, undo: &Undo, stuck: bool) -> Vec<String> {
+    let told = |troubles: Vec<UndoError>| troubles.iter().map(ToString::to_string).collect();
+    if !stuck {
+        drop(rig);
+        // Asked of the journal and not of the rig: what a build that failed left is there too.
+        return told(undo.now());
+    }
+    let (done, wait) = mpsc::channel();
+    let (rig, journal) = (ManuallyDrop::new(rig), undo.clone());
+    let work = move || {
+        drop(ManuallyDrop::into_inner(rig));
+        // Nobody waits any more if it took too long.
+        let _ = done.send(journal.now());
+    };
+    let thread = std::thread::Builder::new().name("undo".to_owned()).spawn(work);
+    if let Some(troubles) = thread.ok().and_then(|_| wait.recv_timeout(UNDO_TIME).ok()) {
+        return told(troubles);
+    }
+    let words =
+        |path: PathBuf| format!("{} is left behind: its disk doesn't answer", path.display());
+    undo.pending().into_iter().map(words).collect()
+}
+
 /// A run in its course.
 struct Story<'r> {
     request: &'r Request,
@@ -109,6 +140,8 @@ struct Story<'r> {
     save_error: Option<RecordError>,
     troubles: Vec<RigError>,
     refused: bool,
+    /// Whether there are disks that don't answer.
+    stuck: bool,
 }
 
 impl Story<'_> {
@@ -206,6 +239,7 @@ impl Story<'_> {
             let done = job::share_done(workload, &progress);
             tell(&Event::RoundProgress { case: &name, expected, done, progress });
         });
+        self.stuck = bench.is_stuck();
         let (measurement, error) = self.kept(outcome);
         (self.tell)(&Event::RoundFinished {
             case: &name,

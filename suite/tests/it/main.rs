@@ -8,4 +8,5 @@ mod readme;
 mod real;
 mod sandbox;
 mod simulate;
+mod stuck;
 mod support;
