@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -11,7 +13,7 @@ use crate::cli::out;
 use crate::engine::Progress;
 use crate::measure::{IoKind, Measurement};
 use crate::session::{self, Event};
-use crate::units::{Nanos, Percentile, Unit, human};
+use crate::units::{Nanos, Percentile, Unit, escaped, human};
 
 /// What the person asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -70,10 +72,15 @@ pub(super) struct Display {
     speeds: VecDeque<f64>,
     signs: bool,
     current: String,
+    /// Whether somebody asked how it is going, whatever else is drawn.
+    asked: Arc<AtomicBool>,
+    /// The answer.
+    state: String,
 }
 
 impl Display {
-    pub(super) fn new(setting: Setting) -> Self {
+    /// One that tells the state of the run too, as soon as `asked` is set.
+    pub(super) fn new(setting: Setting, asked: Arc<AtomicBool>) -> Self {
         let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
         let mode = mode(setting, out::talks_to_terminal(), ci);
         let target = match mode {
@@ -93,6 +100,8 @@ impl Display {
             speeds: VecDeque::with_capacity(SPARKS),
             signs: speaks_utf8(),
             current: String::new(),
+            asked,
+            state: String::new(),
         }
     }
 
@@ -110,7 +119,8 @@ impl Display {
                 let time = expected.map_or("until its amount is done".to_owned(), seconds);
                 let line = format!(" MEASURE {} {time}", self.current);
                 self.line(&line);
-                self.bar.set_message(line);
+                self.bar.set_message(line.clone());
+                self.state = line;
             }
             Event::RoundProgress { expected, done, progress, .. } => {
                 self.progress(*expected, *done, progress);
@@ -119,7 +129,7 @@ impl Display {
                 self.keep(&finished(case, *round, outcome));
             }
             Event::Skipped { case, reasons } => {
-                self.keep(&format!("    SKIP {case}: {}", reasons.join("; ")));
+                self.keep(&format!("    SKIP {case}: {}", escaped(&reasons.join("; "))));
             }
             Event::SaveFailed(error) => {
                 self.keep(&format!(
@@ -127,7 +137,11 @@ impl Display {
                     session::with_causes(*error)
                 ));
             }
-            Event::Previewed(_) => {}
+            Event::Previewed(_) | Event::Begun(_) => {}
+        }
+        if !self.state.is_empty() && self.asked.swap(false, Ordering::SeqCst) {
+            let state = self.state.clone();
+            self.bar.suspend(|| self.stamped(&state));
         }
     }
 
@@ -169,6 +183,7 @@ impl Display {
 
     /// A line that is redrawn on a terminal, and appended as a heartbeat elsewhere.
     fn update(&mut self, line: &str, current: &str) {
+        line.clone_into(&mut self.state);
         match self.mode {
             Mode::Bar => self.bar.set_message(line.to_owned()),
             Mode::Lines if self.last_line.elapsed() >= HEARTBEAT || self.current != current => {
@@ -190,10 +205,15 @@ impl Display {
 
     fn line(&mut self, line: &str) {
         if self.mode == Mode::Lines {
-            let elapsed = self.started.elapsed().as_secs();
-            out::say(&format!("[{:02}:{:02}] {}", elapsed / 60, elapsed % 60, line.trim_start()));
+            self.stamped(line);
             self.last_line = Instant::now();
         }
+    }
+
+    /// A line with the time since the start, however the rest is drawn.
+    fn stamped(&self, line: &str) {
+        let elapsed = self.started.elapsed().as_secs();
+        out::say(&format!("[{:02}:{:02}] {}", elapsed / 60, elapsed % 60, line.trim_start()));
     }
 
     fn gauge(&self, done: f64) -> String {
@@ -219,7 +239,7 @@ impl Display {
 fn finished(case: &str, round: u32, outcome: &Result<&Measurement, &str>) -> String {
     let measurement = match outcome {
         Ok(measurement) => measurement,
-        Err(reason) => return format!("   ERROR {case} round {round}: {reason}"),
+        Err(reason) => return format!("   ERROR {case} round {round}: {}", escaped(reason)),
     };
     let lasted = measurement.duration_ns.as_secs().max(1e-9);
     let mut line = format!(

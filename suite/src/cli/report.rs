@@ -37,35 +37,54 @@ pub(super) fn run(args: &Args) -> ExitCode {
         out::error(&message);
         return ExitCode::NotMeasured;
     }
-    let lost = write(&record, &folder);
-    out::print(&terminal(&record, &folder, &args.record));
-    if lost { ExitCode::NotMeasured } else { ExitCode::Passed }
+    let written = write(&record, &folder);
+    out::print(&terminal(&record, &written, Some(&args.record)));
+    if written.lost.is_empty() { ExitCode::Passed } else { ExitCode::NotMeasured }
 }
 
-/// Writes every report of a record that is a file. Returns whether one of them was lost; what
-/// went wrong is said.
-pub(super) fn write(record: &Record, folder: &Path) -> bool {
-    let mut lost = false;
-    for (name, text) in [
-        ("junit.xml", report::junit(record)),
-        ("report.html", report::html(record)),
-        ("summary.md", report::markdown(record)),
-    ] {
-        if let Err(error) = record::write_file(&folder.join(name), text.as_bytes()) {
-            out::error(&session::with_causes(&error));
-            lost = true;
+/// Name of the record in the folder of a run.
+pub(super) const RECORD: &str = "record.json";
+
+/// Names of the reports that stand beside it.
+pub(super) const FILES: [&str; 3] = ["junit.xml", "report.html", "summary.md"];
+
+/// What became of the reports that are files.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// The page, where it was written.
+    pub(super) page: Option<PathBuf>,
+    /// Names of those that were not.
+    pub(super) lost: Vec<&'static str>,
+}
+
+/// Writes every report of a record that is a file. What goes wrong is said.
+pub(super) fn write(record: &Record, folder: &Path) -> Written {
+    let mut written = Written::default();
+    for name in FILES {
+        let text = match name {
+            "junit.xml" => report::junit(record),
+            "report.html" => report::html(record),
+            _ => report::markdown(record),
+        };
+        let path = folder.join(name);
+        match record::write_file(&path, text.as_bytes()) {
+            Ok(()) if name == "report.html" => written.page = Some(path),
+            Ok(()) => {}
+            Err(error) => {
+                out::error(&session::with_causes(&error));
+                written.lost.push(name);
+            }
         }
     }
-    lost
+    written
 }
 
-/// The table for the terminal, with the paths of the other reports.
-pub(super) fn terminal(record: &Record, folder: &Path, record_path: &Path) -> String {
+/// The table for the terminal, with the paths of the page and the record, as far as they are
+/// there.
+pub(super) fn terminal(record: &Record, written: &Written, record_path: Option<&Path>) -> String {
     let style = Style { color: true, width: out::width() };
-    let path = |name: &str, path: PathBuf| (name.to_owned(), path.display().to_string());
-    let paths = ReportPaths(vec![
-        path("report", folder.join("report.html")),
-        path("record", record_path.to_owned()),
-    ]);
-    report::terminal(record, style, &paths)
+    let paths = [("report", written.page.as_deref()), ("record", record_path)];
+    let there = paths.into_iter().filter_map(|(name, path)| Some((name, path?)));
+    let there = there.map(|(name, path)| (name.to_owned(), path.display().to_string()));
+    report::terminal(record, style, &ReportPaths(there.collect()))
 }

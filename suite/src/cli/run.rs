@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use clap::builder::FalseyValueParser;
 
+use crate::cli::folder::{self, Denied, Folder};
 use crate::cli::load::{self, Loaded};
 use crate::cli::progress::{Display, Setting};
 use crate::cli::{out, report, show, signals};
@@ -30,12 +30,28 @@ pub(super) struct RunArgs {
     /// Not the cases that match
     #[arg(long, value_name = "GLOB")]
     skip: Vec<String>,
-    /// Folder for the files of loopback disks
-    #[arg(long, value_name = "DIR", env = "DISKPROOF_WORK_DIR", default_value = "/var/tmp")]
-    work_dir: PathBuf,
+    /// Folder for the files of loopback disks [env: DISKPROOF_WORK_DIR=] [default: /var/tmp]
+    #[arg(long, value_name = "DIR")]
+    work_dir: Option<PathBuf>,
     /// Simulated disks in virtual time: to try a plan, not a disk
     #[arg(long, conflicts_with = "disks")]
     simulate: bool,
+}
+
+impl RunArgs {
+    /// The same again, as words of a command line.
+    pub(super) fn words(&self) -> Vec<String> {
+        let lossy = |text: &OsString| text.to_string_lossy().into_owned();
+        let mut words = Vec::new();
+        let mut say = |option: &str, value: String| words.extend([option.to_owned(), value]);
+        self.disks.iter().for_each(|disk| say("--disk", lossy(disk)));
+        self.profile.iter().for_each(|name| say("--profile", name.clone()));
+        self.cases.iter().for_each(|case| say("--case", case.clone()));
+        self.skip.iter().for_each(|case| say("--skip", case.clone()));
+        self.work_dir.iter().for_each(|dir| say("--work-dir", lossy(&dir.clone().into())));
+        words.extend(self.simulate.then(|| "--simulate".to_owned()));
+        words
+    }
 }
 
 /// Arguments of `run`.
@@ -51,6 +67,9 @@ pub(super) struct Args {
     #[command(flatten)]
     common: RunArgs,
     /// Folder for record.json and the reports [default: target/runs/PLAN/TIME]
+    ///
+    /// What an earlier run left in DIR is replaced as soon as this one begins. One that can't begin
+    /// says so in the reports there, and keeps the earlier record as record.old.json.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// An earlier record.json, for conditions that compare with `baseline`
@@ -68,45 +87,38 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> ExitCode {
-    let loaded = match load::load(&args.plan, args.common.profile.as_deref()) {
-        Ok(loaded) => loaded,
-        Err(code) => return code,
-    };
-    let folder = match &args.out {
-        Some(folder) => folder.clone(),
-        None => default_folder(&loaded.plan.name),
-    };
-    let record_path = folder.join("record.json");
-    let prepared = request(loaded, &args.common, args.baseline.as_deref(), Some(&record_path));
-    let request = match prepared {
-        Ok(request) => Request { require_all: args.require_all, ..request },
-        Err(code) => return code,
-    };
-    if args.dry_run {
-        return dry_run(&request);
-    }
-    let made = match make_folder(&folder) {
-        Ok(made) => made,
-        Err(message) => {
-            out::error(&message);
-            return ExitCode::NotMeasured;
-        }
-    };
-    match measure(&request, &folder, &record_path, args.progress) {
-        Ok(code) => {
-            if args.out.is_none() {
-                point_latest_at(&folder);
-            }
-            code
-        }
+    let mut name = args.plan.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    match begin(args, &mut name) {
+        Ok(code) => code,
         Err(code) => {
-            // Nothing was begun, so nothing stays: folders that are not empty are not ours alone.
-            for folder in made {
-                let _ = std::fs::remove_dir(folder);
+            if let Some(out) = args.out.as_deref().filter(|_| !args.dry_run) {
+                let plan = args.plan.display().to_string();
+                folder::outdate(out, &session::not_begun(&name, &plan, code));
             }
             code
         }
     }
+}
+
+/// Runs what the command line says. `name` becomes the plan's, once it is known.
+///
+/// # Errors
+/// The exit code of a run that could not begin, with the reason said.
+fn begin(args: &Args, name: &mut String) -> Result<ExitCode, ExitCode> {
+    let loaded = load::load(&args.plan, args.common.profile.as_deref())?;
+    loaded.plan.name.clone_into(name);
+    let mut request = request(loaded, &args.common, args.baseline.as_deref())?;
+    request.require_all = args.require_all;
+    if args.dry_run {
+        return Ok(dry_run(&request));
+    }
+    let folder = Folder::claim(args.out.as_deref(), &request.plan.name).map_err(|denied| {
+        let (Denied::InUse(message) | Denied::Unusable(message)) = denied;
+        out::error(&message);
+        ExitCode::NotMeasured
+    })?;
+    request.record_path = Some(folder.record());
+    measure(&request, &folder, args.progress).inspect_err(|_| folder.give_up())
 }
 
 /// What is asked for, from the command line and the plan.
@@ -117,7 +129,6 @@ pub(super) fn request(
     loaded: Loaded,
     args: &RunArgs,
     baseline: Option<&Path>,
-    record_path: Option<&Path>,
 ) -> Result<Request, ExitCode> {
     let mut bindings = Vec::new();
     for text in &args.disks {
@@ -143,10 +154,17 @@ pub(super) fn request(
         simulate: args.simulate.then(DiskModel::default),
         baseline,
         baseline_path,
-        work_dir: args.work_dir.clone(),
-        record_path: record_path.map(Path::to_path_buf),
+        work_dir: work_dir(args.work_dir.as_ref()),
+        record_path: None,
         require_all: false,
     })
+}
+
+/// What was given; else what the environment says, where empty is nothing, as elsewhere.
+fn work_dir(given: Option<&PathBuf>) -> PathBuf {
+    let environment = || std::env::var_os("DISKPROOF_WORK_DIR").filter(|path| !path.is_empty());
+    let other = || environment().map_or_else(|| session::WORK_DIR.into(), PathBuf::from);
+    given.cloned().unwrap_or_else(other)
 }
 
 /// Says why a run could not begin.
@@ -157,7 +175,26 @@ pub(super) fn complain(error: &SessionError) -> ExitCode {
             ExitCode::NothingDecided
         }
         SessionError::Usage(found) => show::troubles(found),
+        SessionError::Unanswerable(conditions) => unanswerable(&error.to_string(), conditions),
+        SessionError::NotKept(_) => {
+            out::error(&format!(
+                "{}\n  help: choose another folder for the reports with `--out DIR`",
+                session::with_causes(error)
+            ));
+            ExitCode::NotMeasured
+        }
     }
+}
+
+/// Names the conditions that no measurement could answer.
+fn unanswerable(message: &str, conditions: &[String]) -> ExitCode {
+    let list = conditions.join("\n  ");
+    out::error(&format!(
+        "{message}:\n  {list}\n  \
+         help: give a record of the same cases with `--baseline FILE`; to make the \
+         first one, give these conditions `level = \"warn\"` for a run"
+    ));
+    ExitCode::Invalid
 }
 
 /// The exit code for a trouble with storage.
@@ -174,7 +211,10 @@ fn dry_run(request: &Request) -> ExitCode {
     match session::preview(request) {
         Ok(preview) => {
             out::print(&show::text(&request.plan, &preview));
-            show::troubles(&preview.troubles)
+            match session::unanswerable(request, &preview) {
+                none if none.is_empty() => show::troubles(&preview.troubles),
+                some => complain(&SessionError::Unanswerable(some)),
+            }
         }
         Err(error) => complain(&error),
     }
@@ -184,28 +224,26 @@ fn dry_run(request: &Request) -> ExitCode {
 ///
 /// # Errors
 /// The exit code of a run that could not begin, with the reason said.
-fn measure(
-    request: &Request,
-    folder: &Path,
-    record_path: &Path,
-    progress: Setting,
-) -> Result<ExitCode, ExitCode> {
+fn measure(request: &Request, folder: &Folder, progress: Setting) -> Result<ExitCode, ExitCode> {
     let undo = Undo::new();
-    let stop = signals::watch(undo.clone()).map_err(|error| {
+    let asked = signals::watch(undo.clone()).map_err(|error| {
         out::error(&format!("can't watch for signals: {error}"));
         ExitCode::NotMeasured
     })?;
-    let mut display = Display::new(progress);
-    let ended = session::run(request, &stop, &undo, &mut |event| {
-        if let Event::Previewed(preview) = event {
-            out::say(&show::text(&request.plan, preview));
+    let mut display = Display::new(progress, asked.state);
+    let ended = session::run(request, &asked.stop, &undo, &mut |event| {
+        match event {
+            Event::Previewed(preview) => out::say(&show::text(&request.plan, preview)),
+            Event::Begun(record) => begun(record, folder),
+            _ => {}
         }
         display.show(event);
     });
     display.finish();
     let finished = ended.map_err(|error| complain(&error))?;
     show::troubles(&finished.troubles);
-    let mut lost = report::write(&finished.record, folder);
+    let written = report::write(&finished.record, &folder.path);
+    let mut lost = !written.lost.is_empty();
     if let Some(error) = &finished.save_error {
         out::error(&format!("the record is lost: {}", session::with_causes(error)));
         lost = true;
@@ -214,8 +252,18 @@ fn measure(
         out::error(trouble);
         lost = true;
     }
-    out::print(&report::terminal(&finished.record, folder, record_path));
+    let record = request.record_path.as_deref().filter(|_| finished.save_error.is_none());
+    out::print(&report::terminal(&finished.record, &written, record));
     Ok(exit_code(&finished.record, lost))
+}
+
+/// From now on the folder tells of this run, however it ends: reports of an earlier one go, even
+/// where those that say that this one is not over can't be written.
+fn begun(record: &Record, folder: &Folder) {
+    for name in report::write(record, &folder.path).lost {
+        let _ = std::fs::remove_file(folder.path.join(name));
+    }
+    folder.begun();
 }
 
 /// The record's own exit code, unless something was lost on the way and it would say that all is
@@ -224,44 +272,4 @@ fn exit_code(record: &Record, lost: bool) -> ExitCode {
     let told = ExitCode::ALL.into_iter().find(|one| one.code() == record.conclusion.exit_code);
     let told = told.unwrap_or(ExitCode::NotMeasured);
     if lost && told.rank() < ExitCode::NotMeasured.rank() { ExitCode::NotMeasured } else { told }
-}
-
-/// `target/runs/PLAN/2026-12-01T03-07-51Z`: colons are a nuisance in paths.
-fn default_folder(plan: &str) -> PathBuf {
-    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    Path::new("target/runs").join(plan).join(now.replace(':', "-"))
-}
-
-/// Makes the folder for the reports and proves that a file can be made in it, before an hour of
-/// measuring is lost for want of one. Returns what it made, the innermost first.
-fn make_folder(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let problem = |what: &str, error: std::io::Error| {
-        format!(
-            "can't {what} {}: {error}\n  \
-             help: choose another folder for the reports with `--out DIR`",
-            folder.display()
-        )
-    };
-    let new = folder.ancestors().take_while(|path| !path.exists());
-    let new = new.filter(|path| !path.as_os_str().is_empty()).map(Path::to_path_buf).collect();
-    std::fs::create_dir_all(folder).map_err(|error| problem("make the folder", error))?;
-    tempfile_in(folder).map_err(|error| problem("write to the folder", error))?;
-    Ok(new)
-}
-
-fn tempfile_in(folder: &Path) -> std::io::Result<()> {
-    let path = folder.join(format!(".diskproof-{}.tmp", std::process::id()));
-    std::fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
-    std::fs::remove_file(&path)
-}
-
-/// `latest` beside the runs leads to the last one. It is a convenience: where links can't be made
-/// the run is none the worse.
-fn point_latest_at(folder: &Path) {
-    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else { return };
-    let (link, fresh) = (parent.join("latest"), parent.join(".latest.tmp"));
-    let _ = std::fs::remove_file(&fresh);
-    if std::os::unix::fs::symlink(name, &fresh).is_ok() {
-        let _ = std::fs::rename(&fresh, &link);
-    }
 }

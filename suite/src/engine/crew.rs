@@ -50,7 +50,7 @@ pub(super) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, EngineError> {
     let files = Files::new(job, files);
-    let (way, why) = choose(job, &files)?;
+    let (way, why) = choose(job, &files, control)?;
     let parts = job.queue_depth as usize * job.parts_max(files.members.len());
     let crew = Arc::new(Crew {
         common: Common::new(job),
@@ -271,7 +271,7 @@ impl Crew {
         self.line.call(Call::Start(start));
         let _leash = Leash(&self.common);
         let mut watch = Watch::new(&self.job, &self.lanes, start);
-        let mut guard = Guard::new(control.patience(), &self.job, &self.files, start);
+        let mut guard = Guard::of(control.patience(), &self.job, &self.files, start);
         let mut meter = Meter::new(Window::of(&self.job, start));
         let mut next_report = start + REPORT_EVERY;
         let mut done: Vec<(u32, Result<Done, EngineError>)> = Vec::new();

@@ -45,13 +45,11 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// One for the I/Os of a job from `now` on.
-    pub(super) fn new(patience: Patience, job: &Job, files: &Files, now: u64) -> Self {
-        let buffered = files.members.iter().any(|member| member.align == 1);
-        let may_be_slow = buffered || job.flush_every.is_some();
+    /// One from `now` on, for I/Os that have to come back soon.
+    pub(super) fn new(patience: Patience, now: u64) -> Self {
         Self {
             patience,
-            slow: may_be_slow.then(|| devices(files)),
+            slow: None,
             sysfs: Sysfs::new("/sys"),
             returned: 0,
             looked: now,
@@ -62,18 +60,18 @@ impl Guard {
         }
     }
 
-    /// One for the flushes at the end.
-    pub(super) fn of_flushes(patience: Patience, files: &Files, now: u64) -> Self {
-        Self {
-            patience,
-            slow: Some(devices(files)),
-            sysfs: Sysfs::new("/sys"),
-            returned: 0,
-            looked: now,
-            came_back: now,
-            alive: now,
-            stopped: None,
-            moved: None,
+    /// One for I/Os that may rightly be slow, on these files.
+    pub(super) fn of_slow(patience: Patience, files: &Files, now: u64) -> Self {
+        Self { slow: Some(devices(files)), ..Self::new(patience, now) }
+    }
+
+    /// One for the I/Os of a job.
+    pub(super) fn of(patience: Patience, job: &Job, files: &Files, now: u64) -> Self {
+        let buffered = files.members.iter().any(|member| member.align == 1);
+        if buffered || job.flush_every.is_some() {
+            Self::of_slow(patience, files, now)
+        } else {
+            Self::new(patience, now)
         }
     }
 
@@ -152,17 +150,8 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn guard(slow: Option<Vec<DeviceNumber>>) -> Guard {
-        Guard {
-            patience: Patience { running: Nanos(20 * S), stopping: Nanos(10 * S) },
-            slow,
-            sysfs: Sysfs::new("/sys"),
-            returned: 0,
-            looked: 0,
-            came_back: 0,
-            alive: 0,
-            stopped: None,
-            moved: None,
-        }
+        let patience = Patience { running: Nanos(20 * S), stopping: Nanos(10 * S) };
+        Guard { slow, ..Guard::new(patience, 0) }
     }
 
     /// Looks every second from the first to the last, and returns when silence was too long.

@@ -30,7 +30,7 @@ pub(super) fn last_flush(files: &Files, control: &Control) -> Result<Vec<FinalSy
         thread.spawn(flush).map_err(|error| no_threads(&error))?;
     }
     let mut done = vec![None; files.members.len()];
-    let mut guard = Guard::of_flushes(control.patience(), files, monotonic_ns());
+    let mut guard = Guard::of_slow(control.patience(), files, monotonic_ns());
     loop {
         if let Some(done) = done.iter().copied().collect() {
             return Ok(done);

@@ -3,15 +3,22 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use nix::errno::Errno;
 
 use super::aio::Aio;
 use super::buffer::Arena;
+use super::crew::{LOOK_EVERY, no_threads};
 use super::files::Files;
 use super::flight::ENTRIES_MAX;
+use super::guard::Guard;
 use super::uring::Ring;
-use crate::engine::{Backend, EngineError, Job, prefers_ring};
+use crate::engine::{Backend, Control, EngineError, Job, prefers_ring};
+use crate::os::clock::monotonic_ns;
+use crate::units::Nanos;
 
 /// Where the administrator can forbid rings.
 const DISABLED: &str = "/proc/sys/kernel/io_uring_disabled";
@@ -89,7 +96,14 @@ impl Way {
 /// (4 to 10 times slower on tmpfs). So `auto` takes it for depths above 1, and where a stripe
 /// cuts I/Os into parts, which a ring sends out side by side. Where there is no ring, `libaio`
 /// does the same without the page cache.
-pub(super) fn choose(job: &Job, files: &Files) -> Result<(Way, String), EngineError> {
+///
+/// # Errors
+/// When the machine lacks what the job asks for; [`EngineError::Stuck`] when a disk doesn't answer.
+pub(super) fn choose(
+    job: &Job,
+    files: &Files,
+    control: &Control,
+) -> Result<(Way, String), EngineError> {
     let asked = |way| (way, "as the plan asks".to_owned());
     let parts = job.parts_max(files.members.len());
     match job.backend {
@@ -97,11 +111,11 @@ pub(super) fn choose(job: &Job, files: &Files) -> Result<(Way, String), EngineEr
             assert!(job.queue_depth == 1, "one I/O at a time: depth {}", job.queue_depth);
             Ok(asked(Way::Sync))
         }
-        Backend::IoUring => match try_ring(job, files) {
+        Backend::IoUring => match try_way(Way::IoUring, job, files, control)? {
             Ok(()) => Ok(asked(Way::IoUring)),
             Err(reason) => Err(EngineError::NoRing { reason }),
         },
-        Backend::Libaio => match try_libaio(job, files) {
+        Backend::Libaio => match try_way(Way::Libaio, job, files, control)? {
             Ok(()) => Ok(asked(Way::Libaio)),
             Err(reason) => Err(EngineError::NoLibaio { reason }),
         },
@@ -109,13 +123,18 @@ pub(super) fn choose(job: &Job, files: &Files) -> Result<(Way, String), EngineEr
             Ok((Way::Sync, "one I/O at a time costs least by pread and pwrite".to_owned()))
         }
         Backend::Auto | Backend::AutoWithRing | Backend::AutoWithLibaio => {
-            choose_queue(job, files, parts)
+            choose_queue(job, files, control, parts)
         }
     }
 }
 
 /// Chooses what takes several I/Os at a time, else `sync` where there is one alone.
-fn choose_queue(job: &Job, files: &Files, parts: usize) -> Result<(Way, String), EngineError> {
+fn choose_queue(
+    job: &Job,
+    files: &Files,
+    control: &Control,
+    parts: usize,
+) -> Result<(Way, String), EngineError> {
     let mut ways = [Way::IoUring, Way::Libaio];
     if job.backend == Backend::AutoWithLibaio {
         ways.reverse();
@@ -127,12 +146,10 @@ fn choose_queue(job: &Job, files: &Files, parts: usize) -> Result<(Way, String),
     };
     let mut refusals = Vec::new();
     for way in ways {
-        let tried = match way {
-            Way::IoUring => try_ring(job, files),
-            _ if !libaio_serves(job, files, parts) => {
-                Err("through the page cache it does one I/O at a time".to_owned())
-            }
-            _ => try_libaio(job, files),
+        let tried = if way == Way::Libaio && !libaio_serves(job, files, parts) {
+            Err("through the page cache it does one I/O at a time".to_owned())
+        } else {
+            try_way(way, job, files, control)?
         };
         match tried {
             Ok(()) => {
@@ -170,51 +187,103 @@ pub(super) fn refusal(job: &Job, way: Way, error: &io::Error) -> EngineError {
     }
 }
 
-/// Makes a ring of the job's size, and reads one block of each member through it.
-fn try_ring(job: &Job, files: &Files) -> Result<(), String> {
-    let entries = entries(job, files)?;
-    let explain = |error| explain(Way::IoUring, &error);
-    let mut ring = Ring::new(entries).map_err(explain)?;
-    ring.turn().map_err(explain)?;
-    try_reads(job, files, |file, arena| ring.read(file, arena))
-}
-
-/// Makes a context of the job's size, and reads one block of each member through it.
-fn try_libaio(job: &Job, files: &Files) -> Result<(), String> {
-    let entries = entries(job, files)?;
-    let mut aio = Aio::new(entries).map_err(|error| explain(Way::Libaio, &error))?;
-    try_reads(job, files, |file, arena| aio.read(file, arena))
-}
-
-/// How many submissions a worker of the job has on their way at most.
-fn entries(job: &Job, files: &Files) -> Result<usize, String> {
-    let parts = job.parts_max(files.members.len());
-    if parts > ENTRIES_MAX {
-        return Err(format!(
-            "an I/O falls into up to {parts} parts, and a queue holds {ENTRIES_MAX}: use larger \
-             chunks or smaller blocks"
-        ));
-    }
-    Ok(job.queue_depth as usize * parts)
-}
-
-/// Reads one block of each member by this way.
-fn try_reads(
+/// Makes a queue of the job's size, and reads one block of each member through it. Returns why that
+/// can't be done.
+fn try_way(
+    way: Way,
     job: &Job,
     files: &Files,
-    mut read: impl FnMut(&File, &mut Arena) -> io::Result<u32>,
-) -> Result<(), String> {
-    let mut arena = Arena::new(job.granularity.0 as usize, files.memory_align)
-        .map_err(|error| error.to_string())?;
-    for member in &files.members {
-        let Err(error) = read(&member.file, &mut arena) else { continue };
-        // What a `pread` would meet too is the disk's trouble, to be met when it is measured.
-        let of_way = [Errno::EINVAL, Errno::EOPNOTSUPP, Errno::ENOSYS, Errno::EPERM, Errno::EACCES];
-        if error.raw_os_error().is_some_and(|errno| of_way.contains(&Errno::from_raw(errno))) {
-            return Err(format!("a read through it failed on {}: {error}", member.name));
+    control: &Control,
+) -> Result<Result<(), String>, EngineError> {
+    let parts = job.parts_max(files.members.len());
+    if parts > ENTRIES_MAX {
+        return Ok(Err(format!(
+            "an I/O falls into up to {parts} parts, and a queue holds {ENTRIES_MAX}: use larger \
+             chunks or smaller blocks"
+        )));
+    }
+    let trial = Trial {
+        way,
+        entries: job.queue_depth as usize * parts,
+        bytes: job.granularity.0 as usize,
+        align: files.memory_align,
+        members: files.members.iter().map(|one| (one.name.clone(), one.file.clone())).collect(),
+        done: Arc::default(),
+    };
+    let done = Arc::clone(&trial.done);
+    let (sender, tried) = channel();
+    // On a thread of its own: if a disk never answers it is left to itself with all that it uses.
+    let attempt = move || {
+        let outcome = trial.make();
+        // Let go of before the caller hears of it, who may want to close the files then.
+        drop(trial);
+        let _ = sender.send(outcome);
+    };
+    let thread = std::thread::Builder::new().name("probe".to_owned());
+    thread.spawn(attempt).map_err(|error| no_threads(&error))?;
+    let mut guard = Guard::new(control.patience(), monotonic_ns());
+    loop {
+        match tried.recv_timeout(LOOK_EVERY) {
+            Ok(outcome) => return Ok(outcome),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Ok(Err("trying it broke down".to_owned()));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let read = done.load(Relaxed);
+        if let Some(silence) = guard.look(monotonic_ns(), read as u64, control.stopped())
+            && let Some(member) = files.members.get(read)
+        {
+            return Err(EngineError::Stuck {
+                disks: vec![member.name.clone()],
+                offset: Some(0),
+                silence: Nanos(silence),
+                in_flight: 1,
+            });
         }
     }
-    Ok(())
+}
+
+/// A trial of a ring or of libaio, with all that it needs.
+struct Trial {
+    way: Way,
+    entries: usize,
+    bytes: usize,
+    align: usize,
+    members: Vec<(String, Arc<File>)>,
+    /// How many members were read.
+    done: Arc<AtomicUsize>,
+}
+
+impl Trial {
+    fn make(&self) -> Result<(), String> {
+        let explain = |error| explain(self.way, &error);
+        if self.way == Way::Libaio {
+            let mut aio = Aio::new(self.entries).map_err(explain)?;
+            return self.read_all(|file, arena| aio.read(file, arena));
+        }
+        let mut ring = Ring::new(self.entries).map_err(explain)?;
+        ring.turn().map_err(explain)?;
+        self.read_all(|file, arena| ring.read(file, arena))
+    }
+
+    fn read_all(
+        &self,
+        mut read: impl FnMut(&File, &mut Arena) -> io::Result<u32>,
+    ) -> Result<(), String> {
+        let mut arena = Arena::new(self.bytes, self.align).map_err(|error| error.to_string())?;
+        // What a `pread` would meet too is the disk's trouble, to be met when it is measured.
+        let of_way = [Errno::EINVAL, Errno::EOPNOTSUPP, Errno::ENOSYS, Errno::EPERM, Errno::EACCES];
+        for (name, file) in &self.members {
+            let errno = read(file, &mut arena).err().and_then(|error| error.raw_os_error());
+            if let Some(errno) = errno.map(Errno::from_raw).filter(|one| of_way.contains(one)) {
+                let error = io::Error::from(errno);
+                return Err(format!("a read through it failed on {name}: {error}"));
+            }
+            self.done.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
 }
 
 /// What a refusal means, and what to do about it.

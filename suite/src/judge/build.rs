@@ -88,35 +88,40 @@ impl Plan {
 }
 
 fn case(id: &str) -> Case {
-    let (setup, workload) = id.split_once('/').expect("setup/workload");
+    let (setup, name) = id.split_once('/').expect("setup/workload");
     Case {
         id: CaseId {
             setup: setup.to_owned(),
             setup_point: Point::default(),
-            workload: workload.to_owned(),
+            workload: name.to_owned(),
             workload_point: Point::default(),
         },
         setup: 0,
-        workload: Workload {
-            rw: Rw::RandRead,
-            read_percent: Percent(100),
-            blocks: Blocks(vec![(Bytes(4096), 1)]),
-            queue_depth: 1,
-            workers: 1,
-            layout: Layout::Shared,
-            region: Region { offset: Place::Bytes(Bytes(0)), size: None },
-            once: false,
-            limit: Limit::Runtime(Nanos(1_000_000_000)),
-            warmup: Nanos(0),
-            cooldown: Nanos(0),
-            cache: Cache::Direct,
-            sync: Sync::None,
-            flush: None,
-            fsync_at_end: false,
-            data: Data::Random,
-            engine: EngineChoice::Auto,
-            cpus: Vec::new(),
-            seed: 1,
-        },
+        workload: workload(),
+    }
+}
+
+/// A second of random reads, one after the other.
+pub(super) fn workload() -> Workload {
+    Workload {
+        rw: Rw::RandRead,
+        read_percent: Percent(100),
+        blocks: Blocks(vec![(Bytes(4096), 1)]),
+        queue_depth: 1,
+        workers: 1,
+        layout: Layout::Shared,
+        region: Region { offset: Place::Bytes(Bytes(0)), size: None },
+        once: false,
+        limit: Limit::Runtime(Nanos(1_000_000_000)),
+        warmup: Nanos(0),
+        cooldown: Nanos(0),
+        cache: Cache::Direct,
+        sync: Sync::None,
+        flush: None,
+        fsync_at_end: false,
+        data: Data::Random,
+        engine: EngineChoice::Auto,
+        cpus: Vec::new(),
+        seed: 1,
     }
 }

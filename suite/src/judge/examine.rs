@@ -2,30 +2,52 @@
 
 use std::collections::HashMap;
 
+use super::seen::seen;
 use super::value::{Figures, trouble};
-use crate::plan::{Against, Assertion, Level, Measure, Plan, Test};
+use crate::measure::IoKind;
+use crate::plan::{Against, Assertion, Level, Measure, Metric, Plan, Test};
 use crate::record::{CaseRecord, Evidence, Outcome, Record, Verdict};
+
+/// Below this share of the bytes at the device, figures are not the device's.
+const TOO_FEW_BYTES: f64 = 0.5;
 
 /// What all conditions of a plan are judged on.
 pub(super) struct Court<'a> {
     pub(super) plan: &'a Plan,
+    pub(super) record: &'a Record,
     pub(super) baseline: Option<&'a Record>,
     cases: HashMap<&'a str, &'a CaseRecord>,
 }
 
-/// Why a condition is not judged on its figures.
+/// A verdict, and whether more rounds could change it.
+pub(super) struct Ruling {
+    pub(super) verdict: Verdict,
+    pub(super) open: bool,
+}
+
+/// Why a condition neither passes nor fails plainly.
 pub(super) struct Stop {
     pub(super) outcome: Outcome,
     pub(super) reason: String,
+    /// Whether more rounds could change it.
+    open: bool,
 }
 
 impl Stop {
+    fn new(outcome: Outcome, reason: impl Into<String>) -> Self {
+        Self { outcome, reason: reason.into(), open: false }
+    }
+
     pub(super) fn error(reason: impl Into<String>) -> Self {
-        Self { outcome: Outcome::Error, reason: reason.into() }
+        Self::new(Outcome::Error, reason)
     }
 
     pub(super) fn skipped(reason: impl Into<String>) -> Self {
-        Self { outcome: Outcome::Skipped, reason: reason.into() }
+        Self::new(Outcome::Skipped, reason)
+    }
+
+    fn open(reason: impl Into<String>) -> Self {
+        Self { open: true, ..Self::new(Outcome::Inconclusive, reason) }
     }
 }
 
@@ -44,16 +66,14 @@ pub(super) struct Matter {
     pub(super) rounds: Vec<Pair>,
     /// How many rounds were measured, with or without a value of their own.
     pub(super) measured: usize,
+    /// Why the figures can't be judged whatever they are, as half a sentence each.
+    pub(super) doubts: Vec<String>,
 }
 
 impl<'a> Court<'a> {
-    pub(super) fn new(
-        plan: &'a Plan,
-        cases: &'a [CaseRecord],
-        baseline: Option<&'a Record>,
-    ) -> Self {
-        let cases = cases.iter().map(|case| (case.id.as_str(), case)).collect();
-        Self { plan, baseline, cases }
+    pub(super) fn new(plan: &'a Plan, record: &'a Record, baseline: Option<&'a Record>) -> Self {
+        let cases = record.cases.iter().map(|case| (case.id.as_str(), case)).collect();
+        Self { plan, record, baseline, cases }
     }
 
     /// The case with this index in the plan, if it was selected.
@@ -63,17 +83,17 @@ impl<'a> Court<'a> {
     }
 
     /// The verdict on one condition; `None` if its case was not selected.
-    pub(super) fn verdict(&self, assertion: &Assertion) -> Option<Verdict> {
+    pub(super) fn rule(&self, assertion: &Assertion) -> Option<Ruling> {
         let case = self.case(assertion.case)?;
         let mut evidence = nothing_yet(assertion);
-        let outcome = match self.examine(assertion, case, &mut evidence) {
-            Ok(outcome) => outcome,
-            Err(Stop { outcome, reason }) => {
+        let (outcome, open) = match self.examine(assertion, case, &mut evidence) {
+            Ok(outcome) => (outcome, false),
+            Err(Stop { outcome, reason, open }) => {
                 evidence.reason = Some(reason);
-                outcome
+                (outcome, open)
             }
         };
-        Some(Verdict {
+        let verdict = Verdict {
             case: case.id.clone(),
             condition: assertion.text.clone(),
             why: assertion.why.clone(),
@@ -81,7 +101,37 @@ impl<'a> Court<'a> {
             gate: assertion.level == Level::Gate,
             outcome,
             evidence,
-        })
+        };
+        Some(Ruling { verdict, open })
+    }
+
+    /// Why a figure of a case in a record would not be one of its disks, as half a sentence each.
+    /// `index` is the case's in the plan.
+    pub(super) fn doubts(
+        &self,
+        metric: Metric,
+        index: usize,
+        record: &Record,
+        case: &CaseRecord,
+    ) -> Vec<String> {
+        let of_disks = matches!(
+            metric.measure,
+            Measure::Iops
+                | Measure::Bandwidth
+                | Measure::LatencyMin
+                | Measure::LatencyMean
+                | Measure::LatencyMax
+                | Measure::LatencyStddev
+                | Measure::LatencyPercentile(_)
+        );
+        let Some(planned) = self.plan.cases.get(index).filter(|_| of_disks) else {
+            return Vec::new();
+        };
+        let seen = seen(record, case, &planned.workload).into_iter();
+        let of_kind = |kind: IoKind| metric.kind.is_none_or(|wanted| wanted == kind);
+        seen.filter(|seen| of_kind(seen.kind) && seen.is_below(TOO_FEW_BYTES))
+            .map(|seen| seen.describe())
+            .collect()
     }
 
     /// The outcome, with the evidence filled in as far as it goes.
@@ -107,7 +157,7 @@ impl<'a> Court<'a> {
         if let Some(gap) = figures.gap() {
             return Err(Stop::error(gap));
         }
-        let matter = match test {
+        let mut matter = match test {
             Test::Constant(..) | Test::Between(..) => Matter::constant(whole, &figures),
             Test::Times(_, _, Against::Case(other, _))
             | Test::Within(_, Against::Case(other, _)) => {
@@ -117,6 +167,8 @@ impl<'a> Court<'a> {
                 self.against_baseline(assertion, case, &figures, evidence)?
             }
         };
+        let own = self.doubts(metric, assertion.case, self.record, case);
+        matter.doubts.splice(0..0, own);
         self.decide(assertion, &matter, evidence)
     }
 
@@ -138,10 +190,13 @@ impl<'a> Court<'a> {
             evidence.limits.clear();
             return Err(Stop::error("the limit is not a number"));
         }
+        if !matter.doubts.is_empty() {
+            return Err(Stop::new(Outcome::Inconclusive, matter.doubts.join("; ")));
+        }
         let wanted = usize::try_from(self.plan.run.rounds.min).unwrap_or(usize::MAX);
         if matter.measured < wanted {
             let reason = format!("{} of {wanted} rounds were measured", matter.measured);
-            return Err(Stop { outcome: Outcome::Inconclusive, reason });
+            return Err(Stop::open(reason));
         }
         let holds = holds(test, matter.whole);
         let rounds = match assertion.condition.metric.measure {
@@ -159,7 +214,7 @@ impl<'a> Court<'a> {
             }
             _ => format!("{held} of {of} rounds hold: the limit lies within their spread"),
         };
-        Err(Stop { outcome: Outcome::Inconclusive, reason })
+        Err(Stop::open(reason))
     }
 }
 
@@ -171,6 +226,7 @@ impl Matter {
             whole: pair(whole),
             rounds: rounds.map(pair).collect(),
             measured: figures.rounds.len(),
+            doubts: Vec::new(),
         }
     }
 }
@@ -183,7 +239,7 @@ fn of_troubled(assertion: &Assertion, evidence: &Evidence, trouble: String) -> S
     let constant = matches!(test, Test::Constant(..) | Test::Between(..));
     let violates = |value| !holds(test, Pair { value, reference: None });
     let failed = counts_errors && constant && evidence.measured.is_some_and(violates);
-    Stop { outcome: if failed { Outcome::Fail } else { Outcome::Error }, reason: trouble }
+    Stop::new(if failed { Outcome::Fail } else { Outcome::Error }, trouble)
 }
 
 /// The evidence before anything was looked at.
@@ -191,6 +247,15 @@ fn nothing_yet(assertion: &Assertion) -> Evidence {
     let metric = assertion.condition.metric;
     Evidence {
         metric: metric.to_string(),
+        kind: metric.kind,
+        percentile: match metric.measure {
+            Measure::LatencyPercentile(percentile) => Some(percentile),
+            _ => None,
+        },
+        comparison: match &assertion.condition.test {
+            Test::Constant(comparison, _) | Test::Times(comparison, ..) => comparison.to_string(),
+            Test::Between(..) | Test::Within(..) => String::new(),
+        },
         unit: metric.measure.unit(),
         measured: None,
         rounds: Vec::new(),

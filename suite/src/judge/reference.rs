@@ -1,9 +1,13 @@
 //! What a relative condition is compared with: another case of the run, or an earlier record.
 
 use super::examine::{Court, Matter, Pair, Stop};
+use super::scene;
 use super::value::{Figures, Missing, trouble};
-use crate::plan::{Assertion, EngineChoice};
+use crate::plan::{Assertion, EngineChoice, Metric};
 use crate::record::{CaseRecord, Evidence, Record};
+
+const BASELINE: &str = "the baseline";
+const NO_BASELINE: &str = "no baseline was given: --baseline FILE";
 
 impl Court<'_> {
     /// The case paired by round with another one.
@@ -53,7 +57,13 @@ impl Court<'_> {
             let (value, reference) = value.clone().ok().zip(reference.clone().ok())?;
             Some(Pair { value, reference: Some(reference) })
         });
-        Ok(Matter { whole, rounds: pairs.collect(), measured: mine.rounds.len() })
+        let theirs = self.doubts(metric, other, self.record, other_case).into_iter();
+        Ok(Matter {
+            whole,
+            rounds: pairs.collect(),
+            measured: mine.rounds.len(),
+            doubts: theirs.map(|doubt| format!("{name}: {doubt}")).collect(),
+        })
     }
 
     /// Each round of the case against all rounds that the baseline has of it.
@@ -64,20 +74,27 @@ impl Court<'_> {
         figures: &Figures,
         evidence: &mut Evidence,
     ) -> Result<Matter, Stop> {
-        const NAME: &str = "the baseline";
         evidence.reference = Some("baseline".to_owned());
         let Some(baseline) = self.baseline else {
-            return Err(Stop::error("no baseline was given: --baseline FILE"));
+            return Err(Stop::error(NO_BASELINE));
         };
-        let earlier = comparable(case, baseline)?;
+        let earlier = comparable(self.record, case, baseline)?;
         if self.left_to_us(assertion.case) {
-            same_backend(case, earlier, NAME)?;
+            same_backend(case, earlier, BASELINE)?;
         }
-        let theirs = Figures::of(assertion.condition.metric, earlier, |_| true);
-        let reference = Some(reference_value(&theirs, NAME)?);
+        let metric = assertion.condition.metric;
+        let theirs = Figures::of(metric, earlier, |_| true);
+        let reference = Some(reference_value(&theirs, BASELINE)?);
         let whole = figures.whole.clone().map_err(|missing| Stop::error(missing.reason()))?;
         let rounds = figures.rounds.iter().filter_map(|(_, value)| value.clone().ok());
+        let differences = scene::differences(self.record, case, baseline, earlier);
+        let elsewhere = (!differences.is_empty()).then(|| {
+            format!("the baseline is of another machine or other disks: {}", differences.join(", "))
+        });
+        let unseen = self.doubts(metric, assertion.case, baseline, earlier).into_iter();
+        let unseen = unseen.map(|doubt| format!("{BASELINE}: {doubt}"));
         Ok(Matter {
+            doubts: elsewhere.into_iter().chain(unseen).collect(),
             whole: Pair { value: whole, reference },
             rounds: rounds.map(|value| Pair { value, reference }).collect(),
             measured: figures.rounds.len(),
@@ -121,16 +138,19 @@ fn same_backend(case: &CaseRecord, other: &CaseRecord, name: &str) -> Result<(),
 }
 
 /// The same case in an earlier record, if its figures can be compared with these.
-fn comparable<'r>(case: &CaseRecord, baseline: &'r Record) -> Result<&'r CaseRecord, Stop> {
+fn comparable<'r>(
+    record: &Record,
+    case: &CaseRecord,
+    baseline: &'r Record,
+) -> Result<&'r CaseRecord, Stop> {
     if baseline.interrupted {
         return Err(Stop::error("the baseline is of a run that was stopped before its end"));
     }
-    let simulated = backend(case) == Some("sim");
-    if simulated != baseline.simulated {
+    if record.simulated != baseline.simulated {
         let word = |simulated| if simulated { "a simulated" } else { "a real" };
         return Err(Stop::error(format!(
             "this is {} run, and the baseline {} one",
-            word(simulated),
+            word(record.simulated),
             word(baseline.simulated)
         )));
     }
@@ -148,6 +168,21 @@ fn comparable<'r>(case: &CaseRecord, baseline: &'r Record) -> Result<&'r CaseRec
         Some(difference) => Err(Stop::error(format!("the baseline did other work: {difference}"))),
         None => Ok(earlier),
     }
+}
+
+/// Why nothing that could be measured of `case` in the run of `record` would answer a question
+/// about `metric` in comparison with the baseline, as far as that is known before any round.
+pub(super) fn without_answer(
+    record: &Record,
+    case: &CaseRecord,
+    metric: Metric,
+    baseline: Option<&Record>,
+) -> Option<String> {
+    let answer = baseline.ok_or_else(|| Stop::error(NO_BASELINE)).and_then(|baseline| {
+        let earlier = comparable(record, case, baseline)?;
+        reference_value(&Figures::of(metric, earlier, |_| true), BASELINE)
+    });
+    answer.err().map(|stop| stop.reason)
 }
 
 /// The first parameter of the load that differs. Seeds choose among equal loads, and may.

@@ -5,10 +5,12 @@ use proptest::prelude::*;
 use super::build::{ERRORS, IOPS, MEAN, MEASURES, at_least, at_most, percentile, plan, times};
 use super::{Circumstances, conclude, judge, open_cases};
 use crate::measure::{IoKind, Measurement};
-use crate::plan::{Against, Comparison, EngineChoice, Inconclusive, Measure, Metric, Plan, Test};
+use crate::plan::{
+    Against, Cache, Comparison, EngineChoice, Inconclusive, Measure, Metric, Plan, Test,
+};
 use crate::record::sample::{case, fault, reads, record, steady};
 use crate::record::{CaseRecord, Conclusion, Outcome, Record, RoundRecord, Verdict};
-use crate::units::Nanos;
+use crate::units::{Nanos, Percentile};
 use Outcome::{Error, Fail, Pass, Skipped};
 
 const LRS: &str = "lrs/read";
@@ -20,7 +22,7 @@ fn verdict(metric: Metric, test: Test, rounds: Vec<Measurement>) -> Verdict {
 }
 
 fn only(plan: &Plan, cases: &[CaseRecord], baseline: Option<&Record>) -> Verdict {
-    let mut verdicts = judge(plan, cases, baseline);
+    let mut verdicts = judge(plan, &record(cases.to_vec()), baseline);
     assert_eq!(verdicts.len(), 1);
     verdicts.remove(0)
 }
@@ -49,6 +51,8 @@ fn the_verdict_carries_what_the_plan_said_and_its_evidence() {
     assert_eq!(verdict.why.as_deref(), Some("of the test"));
     let evidence = verdict.evidence;
     assert_eq!(evidence.metric, "iops");
+    assert_eq!((evidence.kind, evidence.percentile), (None, None));
+    assert_eq!(evidence.comparison, ">=");
     assert_eq!(evidence.measured, Some(1100.0), "2200 in two seconds");
     assert_eq!(evidence.rounds, [Some(1000.0), Some(1200.0)]);
     assert_eq!(evidence.limits, [900.0]);
@@ -169,15 +173,25 @@ fn a_percentile_without_enough_samples_is_an_error() {
     assert_eq!(short.outcome, Error);
     assert_eq!(reason(&short), "insufficient samples: 3687 of the 3688 that p99.9 needs");
     assert_eq!(verdict(percentile(999_000), at_most(1e9), vec![steady(3688)]).outcome, Pass);
+    assert_eq!(short.evidence.percentile, Some(Percentile(999_000)));
+    let low = verdict(percentile(1), at_least(1.0), vec![steady(2)]);
+    assert_eq!(low.outcome, Error, "the lower end needs samples below it");
+    assert_eq!(reason(&low), "insufficient samples: 2 of the 3688878 that p0.0001 needs");
 }
 
 #[test]
-fn rounds_too_short_for_a_percentile_have_no_say_of_their_own() {
+fn a_slow_round_has_its_say_however_few_its_samples() {
     let rounds = vec![latency(100, 200), latency(100, 200)];
     let merged = verdict(percentile(990_000), at_most(100.0), rounds);
     assert_eq!(merged.outcome, Pass, "{}", reason(&merged));
-    assert_eq!(merged.evidence.rounds, [None, None]);
+    assert_eq!(merged.evidence.rounds, [Some(100.0), Some(100.0)]);
     assert_eq!(merged.evidence.measured, Some(100.0));
+    // Both rounds together are fast, since the slow one has so few I/Os to show for itself.
+    let fast = reads(std::iter::repeat_n(100, 10_000));
+    let stalled = reads(std::iter::repeat_n(9_000_000, 20));
+    let gated = verdict(percentile(990_000), at_most(500.0), vec![fast, stalled]);
+    assert_eq!(gated.evidence.measured, Some(100.0));
+    assert_eq!(gated.outcome, Outcome::Inconclusive, "{}", reason(&gated));
 }
 
 #[test]
@@ -186,12 +200,13 @@ fn before_the_smallest_number_of_rounds_nothing_is_decided() {
         plan(&[LRS]).expecting(0, IOPS, at_least(900.0)).expecting(0, IOPS, at_least(9000.0));
     plan.run.rounds.min = 4;
     let cases = [case(LRS, vec![steady(1000); 3])];
-    for verdict in judge(&plan, &cases, None) {
+    for verdict in judge(&plan, &record(cases.to_vec()), None) {
         assert_eq!(verdict.outcome, Outcome::Inconclusive);
         assert_eq!(reason(&verdict), "3 of 4 rounds were measured");
     }
     let cases = [case(LRS, vec![steady(1000); 4])];
-    let outcomes: Vec<_> = judge(&plan, &cases, None).iter().map(|v| v.outcome).collect();
+    let outcomes: Vec<_> =
+        judge(&plan, &record(cases.to_vec()), None).iter().map(|v| v.outcome).collect();
     assert_eq!(outcomes, [Pass, Fail]);
 }
 
@@ -287,7 +302,7 @@ fn a_skipped_case_is_skipped_with_every_reason() {
 fn conditions_on_cases_that_were_not_selected_have_no_verdict() {
     let plan =
         plan(&[LRS, ZRS]).expecting(0, IOPS, at_least(1.0)).expecting(1, IOPS, at_least(1.0));
-    let verdicts = judge(&plan, &[case(ZRS, vec![steady(10)])], None);
+    let verdicts = judge(&plan, &record(vec![case(ZRS, vec![steady(10)])]), None);
     assert_eq!(verdicts.len(), 1);
     assert_eq!(verdicts[0].case, ZRS);
 }
@@ -450,6 +465,154 @@ fn the_seed_is_no_other_work() {
 }
 
 #[test]
+fn a_baseline_of_another_scene_is_inconclusive_whatever_the_figures() {
+    let told = |change: fn(&mut Record)| {
+        let mut earlier = record(vec![case(LRS, vec![steady(1000)])]);
+        change(&mut earlier);
+        let fast = against_baseline(vec![steady(1000)], Some(&earlier));
+        let slow = against_baseline(vec![steady(10)], Some(&earlier));
+        assert_eq!(fast.outcome, slow.outcome);
+        assert_eq!(slow.evidence.ratio, Some(0.01), "what was measured is shown all the same");
+        (fast.outcome, reason(&fast).to_owned())
+    };
+    let host = |earlier: &mut Record| earlier.host.clone().expect("the sample has a host");
+    let same = |change: fn(&mut Record)| {
+        let mut earlier = record(vec![case(LRS, vec![steady(1000)])]);
+        change(&mut earlier);
+        assert_eq!(against_baseline(vec![steady(1000)], Some(&earlier)).outcome, Pass);
+    };
+    let start = "the baseline is of another machine or other disks: ";
+    let doubt = |change: fn(&mut Record), difference: &str| {
+        assert_eq!(told(change), (Outcome::Inconclusive, format!("{start}{difference}")));
+    };
+    assert_eq!(host(&mut record(Vec::new())).kernel, "6.12.0");
+    same(|earlier| {
+        let host = earlier.host.as_mut().unwrap();
+        (host.name, host.kernel) = ("another".to_owned(), "6.12.99-generic".to_owned());
+        (host.cpus, host.memory_bytes) = (1, 1);
+        earlier.disks[0].path = Some("/elsewhere".to_owned());
+        earlier.disks[0].block_device = Some("8:0 nvme7n1".to_owned());
+        earlier.disks[0].driver = None;
+        earlier.plan.text.clear();
+    });
+    doubt(
+        |earlier| {
+            let host = earlier.host.as_mut().unwrap();
+            (host.kernel, host.cpu_model) = ("6.1.4".to_owned(), "B".to_owned());
+        },
+        "the processor was B there and is A Processor \"X\" here, the kernel series was 6.1 there \
+         and is 6.12 here",
+    );
+    doubt(
+        |earlier| {
+            let disk = &mut earlier.disks[0];
+            (disk.kind, disk.size_bytes) = ("loopback".to_owned(), 1 << 20);
+            (disk.filesystem, disk.driver) = (None, Some("sd".to_owned()));
+        },
+        "the kind of disk lrs was loopback there and is directory here, the file system of disk \
+         lrs was none there and is ext4 here, the size of disk lrs was 1MiB there and is 1GiB \
+         here, the driver of disk lrs was sd there and is nvme here",
+    );
+    doubt(|earlier| earlier.host = None, "the machine is not known of both");
+    let unknown = "the disks of the case are not known of both";
+    doubt(|earlier| earlier.cases[0].disks.clear(), unknown);
+    doubt(|earlier| earlier.disks.clear(), unknown);
+}
+
+#[test]
+fn disks_of_other_cases_are_no_other_scene() {
+    let mut earlier = record(vec![case(LRS, vec![steady(1000)])]);
+    let mut other = earlier.disks[0].clone();
+    (other.name, other.size_bytes) = ("zrs".to_owned(), 7);
+    earlier.disks.push(other);
+    assert_eq!(against_baseline(vec![steady(1000)], Some(&earlier)).outcome, Pass);
+}
+
+/// A second of reads of which the device saw this many.
+fn cached(iops: u64, at_the_device: u64) -> Measurement {
+    let mut round = steady(iops);
+    round.device = round.device.map(|mut device| {
+        device.read_bytes = at_the_device * 4096;
+        device
+    });
+    round
+}
+
+#[test]
+fn direct_io_that_the_device_never_saw_is_inconclusive() {
+    for (metric, test) in
+        [(IOPS, at_least(1.0)), (MEAN, at_most(1e9)), (IOPS, at_least(1e9)), (MEAN, at_most(1.0))]
+    {
+        let verdict = verdict(metric, test, vec![cached(1000, 0)]);
+        assert_eq!(verdict.outcome, Outcome::Inconclusive);
+        assert_eq!(
+            reason(&verdict),
+            "the device under it saw 0 B of the 3.91 MiB read: a cache or a hole answered"
+        );
+        assert!(verdict.evidence.measured.is_some());
+    }
+    let share = |seen| verdict(IOPS, at_least(1.0), vec![cached(1000, seen)]).outcome;
+    assert_eq!([share(499), share(500), share(9000)], [Outcome::Inconclusive, Pass, Pass]);
+    let other = |metric| verdict(metric, at_most(1e18), vec![cached(1000, 0)]).outcome;
+    assert_eq!(other(ERRORS), Pass, "no figure of the disk");
+    assert_eq!(other(Metric { kind: None, measure: Measure::CpuUser }), Pass);
+    let mut unknown = cached(1000, 0);
+    unknown.device = None;
+    assert_eq!(verdict(IOPS, at_least(1.0), vec![unknown, cached(1000, 0)]).outcome, Pass);
+}
+
+#[test]
+fn books_that_say_nothing_raise_no_doubt() {
+    let plan = plan(&[LRS]).expecting(0, IOPS, at_least(1.0));
+    let told = |plan: &Plan, filesystem: Option<&str>| {
+        let mut record = record(vec![case(LRS, vec![cached(1000, 0)])]);
+        record.disks[0].filesystem = filesystem.map(str::to_owned);
+        judge(plan, &record, None)[0].outcome
+    };
+    assert_eq!(told(&plan, None), Outcome::Inconclusive, "a device");
+    assert_eq!(told(&plan, Some("xfs")), Outcome::Inconclusive);
+    assert_eq!([told(&plan, Some("btrfs")), told(&plan, Some("tmpfs"))], [Pass, Pass]);
+    let mut buffered = plan;
+    buffered.cases[0].workload.cache = Cache::Buffered;
+    assert_eq!(told(&buffered, Some("xfs")), Pass, "a cache is what was asked for");
+}
+
+#[test]
+fn of_mixed_ios_the_doubt_is_of_the_kind_that_was_not_seen() {
+    let mut round = cached(1000, 1000);
+    round.kinds.write = round.kinds.read.clone();
+    let of = |kind| {
+        let metric = Metric { kind, measure: Measure::Iops };
+        verdict(metric, at_least(1.0), vec![round.clone()])
+    };
+    assert_eq!(of(Some(IoKind::Read)).outcome, Pass);
+    let both = of(None);
+    assert_eq!(both.outcome, of(Some(IoKind::Write)).outcome);
+    let start = "the device under it saw 0 B of the 3.91 MiB written: ";
+    assert!(reason(&both).starts_with(start), "{}", reason(&both));
+}
+
+#[test]
+fn either_side_of_a_comparison_can_be_the_doubtful_one() {
+    let test = || times(Comparison::GreaterOrEqual, 0.5, 0);
+    let other = compared(IOPS, test(), vec![steady(1000)], vec![cached(1000, 0)]);
+    assert_eq!(other.outcome, Outcome::Inconclusive);
+    assert!(reason(&other).starts_with("lrs/read: the device under it saw 0 B"));
+    let earlier = record(vec![case(LRS, vec![cached(1000, 0)])]);
+    let baseline = against_baseline(vec![steady(1000)], Some(&earlier));
+    assert_eq!(baseline.outcome, Outcome::Inconclusive);
+    assert!(reason(&baseline).starts_with("the baseline: the device under it saw 0 B"));
+}
+
+#[test]
+fn more_rounds_do_not_take_a_doubt_away() {
+    let plan = plan(&[LRS]).expecting(0, IOPS, at_least(950.0));
+    let open = |rounds| open_cases(&plan, &record(vec![case(LRS, rounds)]), None);
+    assert_eq!(open(vec![steady(1000), steady(900)]), [0]);
+    assert_eq!(open(vec![cached(1000, 0), cached(900, 0)]), [0; 0]);
+}
+
+#[test]
 fn open_are_the_inconclusive_cases_and_their_partners() {
     let plan = plan(&[LRS, ZRS, "other/read"])
         .expecting(1, IOPS, times(Comparison::GreaterOrEqual, 0.95, 0))
@@ -458,7 +621,7 @@ fn open_are_the_inconclusive_cases_and_their_partners() {
     let cases = |zrs: &[u64]| {
         let zrs = zrs.iter().map(|iops| steady(*iops)).collect();
         let other = case("other/read", vec![steady(1000), steady(1000)]);
-        [case(LRS, vec![steady(1000), steady(1000)]), case(ZRS, zrs), other]
+        record(vec![case(LRS, vec![steady(1000), steady(1000)]), case(ZRS, zrs), other])
     };
     assert_eq!(open_cases(&plan, &cases(&[1000, 900]), None), [0, 1]);
     assert_eq!(open_cases(&plan, &cases(&[1000, 960]), None), [0; 0]);

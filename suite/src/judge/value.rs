@@ -23,8 +23,21 @@ impl Missing {
     }
 }
 
+/// Whether a percentile is refused where the samples are too few to quote it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Samples {
+    /// As many as the percentile needs.
+    Enough,
+    /// Any.
+    Any,
+}
+
 /// The metric's value, in the unit of its measure. Always finite.
-pub(super) fn value(metric: Metric, measurement: &Measurement) -> Result<f64, Missing> {
+pub(super) fn value(
+    metric: Metric,
+    measurement: &Measurement,
+    samples: Samples,
+) -> Result<f64, Missing> {
     let absent = |reason: &str| Missing::Absent(reason.to_owned());
     let Metric { kind, measure } = metric;
     let completed = measurement.completed(kind);
@@ -63,17 +76,20 @@ pub(super) fn value(metric: Metric, measurement: &Measurement) -> Result<f64, Mi
         | Measure::LatencyMean
         | Measure::LatencyMax
         | Measure::LatencyStddev
-        | Measure::LatencyPercentile(_) => latency(metric, measurement)?,
+        | Measure::LatencyPercentile(_) => latency(metric, measurement, samples)?,
     };
     if figure.is_finite() { Ok(figure) } else { Err(absent("the figure is not a number")) }
 }
 
-fn latency(metric: Metric, measurement: &Measurement) -> Result<f64, Missing> {
+fn latency(metric: Metric, measurement: &Measurement, samples: Samples) -> Result<f64, Missing> {
     let histogram = measurement.latency(metric.kind);
     let figure = match metric.measure {
         Measure::LatencyMin => histogram.min().map(|min| min as f64),
         Measure::LatencyMax => histogram.max().map(|max| max as f64),
         Measure::LatencyStddev => histogram.stddev(),
+        Measure::LatencyPercentile(percentile) if samples == Samples::Any => {
+            histogram.percentile(percentile).map(|value| value as f64)
+        }
         Measure::LatencyPercentile(percentile) if histogram.count() > 0 => {
             let quoted = histogram.quotable_percentile(percentile);
             let quoted = quoted.ok_or_else(|| too_few(histogram.count(), percentile))?;
@@ -109,7 +125,8 @@ pub(super) fn trouble(case: &CaseRecord) -> Option<String> {
 pub(super) struct Figures {
     /// Of all measured rounds together.
     pub(super) whole: Result<f64, Missing>,
-    /// Of each measured round, by its number.
+    /// Of each measured round, by its number. A percentile may rest on fewer samples here than are
+    /// needed to quote it: the slowest rounds have the fewest, and they have their say.
     pub(super) rounds: Vec<(u32, Result<f64, Missing>)>,
 }
 
@@ -127,12 +144,12 @@ impl Figures {
         let merged = Measurement::merged(&all).ok_or_else(none);
         let rounds = measured.into_iter();
         Self {
-            whole: merged.and_then(|merged| value(metric, &merged)),
-            rounds: rounds.map(|(round, one)| (round, value(metric, one))).collect(),
+            whole: merged.and_then(|merged| value(metric, &merged, Samples::Enough)),
+            rounds: rounds.map(|(round, one)| (round, value(metric, one, Samples::Any))).collect(),
         }
     }
 
-    /// What a round lacks beyond samples for a percentile, as half a sentence.
+    /// What a round lacks, as half a sentence.
     pub(super) fn gap(&self) -> Option<String> {
         self.rounds.iter().find_map(|(round, value)| match value {
             Err(Missing::Absent(reason)) => Some(format!("{reason} in round {round}")),

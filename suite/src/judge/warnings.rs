@@ -3,32 +3,61 @@
 //! Each warning says what to do about it. A tool that warns without need is not listened to: each
 //! threshold leaves room for chance, and what a round shows has to show in most of them.
 
+use super::seen::{Seen, seen};
 use crate::measure::{IoKind, Measurement};
-use crate::record::CaseRecord;
-use crate::units::{Bytes, human_bytes};
+use crate::plan::{Cache, Limit, Workload};
+use crate::record::{CaseRecord, Record};
+use crate::units::{Nanos, Unit, human};
 
 /// Fewer I/Os than this in all rounds together say little.
 const FEW_IOS: u64 = 100;
 
-/// What one should know about the case, in sentences without a full stop; empty when all is well.
-/// `in_flight` is how many I/Os all workers together were to keep in flight, where that is known.
+/// I/Os that return within this time after the end of the load say nothing.
+const LONG_DRAIN: Nanos = Nanos(1_000_000_000);
+
+/// What one should know about a case of the record, which did this work: sentences without a full
+/// stop; empty when all is well.
 #[must_use]
-pub fn warnings(case: &CaseRecord, in_flight: Option<u64>) -> Vec<String> {
+pub fn warnings(record: &Record, case: &CaseRecord, workload: &Workload) -> Vec<String> {
     let rounds = case.measured();
     let Some(merged) = case.merged() else { return Vec::new() };
-    let direct = case.parameters.iter().any(|(key, value)| key == "cache" && value == "direct");
-    let all = [
-        in_flight.and_then(|in_flight| depth_not_reached(&merged, in_flight)),
+    let in_flight = u64::from(workload.queue_depth) * u64::from(workload.workers);
+    let mut all = vec![
+        depth_not_reached(&merged, in_flight),
         short_transfers(&merged),
         clock_anomalies(&merged),
         few_ios(&merged),
-        first_interval(&rounds),
-        drift(&rounds),
-        cpu_bound(&merged),
-        direct.then(|| not_at_the_device(&merged)).flatten(),
-        little(&merged),
     ];
+    if has_a_pace(workload) {
+        all.extend([first_interval(&rounds), drift(&rounds)]);
+    }
+    all.extend([cpu_bound(&merged), slow_drain(&rounds)]);
+    all.extend(seen(record, case, workload).iter().map(not_at_the_device));
+    all.push(little(&merged));
+    all.push(in_memory(record, case));
     all.into_iter().flatten().collect()
+}
+
+/// Figures of a file system without a disk are memory's, whatever was asked for.
+fn in_memory(record: &Record, case: &CaseRecord) -> Option<String> {
+    let of_case = record.disks.iter().filter(|disk| case.disks.contains(&disk.name));
+    let mut in_memory =
+        of_case.filter(|disk| matches!(disk.filesystem.as_deref(), Some("tmpfs" | "ramfs")));
+    let disk = in_memory.next()?;
+    Some(format!(
+        "{} lies in main memory ({}): these are memory's figures, and no disk's; use a folder on a \
+         disk",
+        disk.name,
+        disk.filesystem.as_deref().unwrap_or_default(),
+    ))
+}
+
+/// Whether I/Os of such work are meant to complete at one pace for the whole of its window. Not
+/// where it ends in a sync, or with the slowest of several workers; nor where the page cache takes
+/// the writes, and hands them on in waves of seconds.
+fn has_a_pace(workload: &Workload) -> bool {
+    let cached_writes = workload.cache == Cache::Buffered && workload.writes();
+    matches!(workload.limit, Limit::Runtime(_)) && !workload.fsync_at_end && !cached_writes
 }
 
 fn depth_not_reached(merged: &Measurement, in_flight: u64) -> Option<String> {
@@ -97,13 +126,21 @@ impl Pace {
 
 fn first_interval(rounds: &[&Measurement]) -> Option<String> {
     let off: Vec<f64> = rounds.iter().filter_map(|round| first_interval_off(round)).collect();
-    (2 * off.len() > rounds.len()).then(|| {
-        let (percent, word) = size_and_word(median(&off), "above", "below");
+    let one_way = one_way(&off);
+    (2 * one_way.len() > rounds.len()).then(|| {
+        let (percent, word) = size_and_word(median(&one_way), "above", "below");
         format!(
             "the first moments were {percent:.0} % {word} the rest and count into the figures; \
              raise `warmup`"
         )
     })
+}
+
+/// Those of the shares that point to where most of them do: rounds that contradict each other are
+/// chance.
+fn one_way(shares: &[f64]) -> Vec<f64> {
+    let (up, down): (Vec<f64>, Vec<f64>) = shares.iter().partition(|share| **share > 0.0);
+    if up.len() > down.len() { up } else { down }
 }
 
 /// By which share the first interval is off the median of the rest, if by too much.
@@ -120,8 +157,7 @@ fn first_interval_off(round: &Measurement) -> Option<f64> {
 
 fn drift(rounds: &[&Measurement]) -> Option<String> {
     let drifts: Vec<f64> = rounds.iter().filter_map(|round| drift_of(round)).collect();
-    let (up, down): (Vec<f64>, Vec<f64>) = drifts.iter().partition(|drift| **drift > 0.0);
-    let most = if up.len() > down.len() { up } else { down };
+    let most = one_way(&drifts);
     (2 * most.len() > rounds.len()).then(|| {
         let (percent, word) = size_and_word(median(&most), "rising", "falling");
         format!(
@@ -159,25 +195,23 @@ fn cpu_bound(merged: &Measurement) -> Option<String> {
     })
 }
 
-/// Whether direct I/O moved far fewer bytes at the device than were asked for.
-fn not_at_the_device(merged: &Measurement) -> Option<String> {
-    let device = merged.device?;
-    let (read, written) = (merged.bytes(Some(IoKind::Read)), merged.bytes(Some(IoKind::Write)));
-    if device.read_bytes as f64 >= 0.9 * read as f64 {
-        return (0.9 * written as f64 > device.written_bytes as f64).then(|| {
-            format!(
-                "the writes did not reach the device: it wrote {} of the {} asked for; a cache or \
-                 a compressing file system answered; test on another file system or the raw device",
-                human_bytes(Bytes(device.written_bytes)),
-                human_bytes(Bytes(written))
-            )
-        });
-    }
+/// Direct I/O of which the device saw far fewer bytes than were moved.
+fn not_at_the_device(seen: &Seen) -> Option<String> {
+    let remedy = match seen.kind {
+        IoKind::Read => "test with a region larger than the cache, or on the raw device",
+        IoKind::Write | IoKind::Sync => "test on another file system or the raw device",
+    };
+    seen.is_below(0.9).then(|| format!("{}; {remedy}", seen.describe()))
+}
+
+/// I/Os that came back long after the load was to end: the longest wait of the rounds.
+fn slow_drain(rounds: &[&Measurement]) -> Option<String> {
+    let slow = |round: &&&Measurement| round.drain_ns > round.duration_ns.max(LONG_DRAIN);
+    let longest = rounds.iter().filter(slow).map(|round| round.drain_ns).max()?;
     Some(format!(
-        "the reads did not reach the device: it read {} of the {} asked for; a cache answered; \
-         test on a file system that does direct I/O, or with a region larger than the cache",
-        human_bytes(Bytes(device.read_bytes)),
-        human_bytes(Bytes(read))
+        "I/Os needed {} to return after the end of the load: the storage had far more work queued \
+         than it could do; ask for less depth, or raise `runtime`",
+        human(longest.0 as f64, Unit::Nanoseconds)
     ))
 }
 
@@ -231,11 +265,19 @@ fn median(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::sample::{case, even_series, fault, reads, steady};
-    use crate::units::Nanos;
+    use crate::judge::build::workload;
+    use crate::plan::{Rw, Sync};
+    use crate::record::sample::{case, even_series, fault, reads, record, steady};
+    use crate::units::{Bytes, Percent};
+
+    /// The warnings about a case with these rounds of this work.
+    fn of(workload: &Workload, rounds: Vec<Measurement>) -> Vec<String> {
+        let record = record(vec![case("lrs/read", rounds)]);
+        warnings(&record, &record.cases[0], workload)
+    }
 
     fn told(round: Measurement) -> Vec<String> {
-        warnings(&case("lrs/read", vec![round]), Some(1))
+        of(&workload(), vec![round])
     }
 
     /// The one warning about this round.
@@ -256,7 +298,7 @@ mod tests {
     fn a_sound_case_has_no_warning() {
         assert_eq!(told(steady(10_000)), [""; 0]);
         assert_eq!(told(steady(100)), [""; 0]);
-        assert_eq!(warnings(&case("lrs/read", Vec::new()), Some(1)), [""; 0], "nothing was run");
+        assert_eq!(of(&workload(), Vec::new()), [""; 0], "nothing was run");
     }
 
     #[test]
@@ -265,7 +307,7 @@ mod tests {
             let mut round = steady(10_000);
             round.queue_depth_achieved = latency as f64 / 100_000.0;
             round.kinds.read.latency_ns = reads((0..10_000).map(|_| latency)).latency(None);
-            warnings(&case("lrs/read", vec![round]), Some(32))
+            of(&Workload { queue_depth: 8, workers: 4, ..workload() }, vec![round])
         };
         assert_eq!(at(2_880_000), [""; 0]);
         let told = at(2_000_000);
@@ -302,8 +344,8 @@ mod tests {
         let few = paced([3, 9, 10, 12, 11, 8, 10, 9, 11, 10]);
         assert_eq!(told(few), [""; 0], "chance alone does this to ten I/Os");
         let odd = paced([600, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000]);
-        let once = case("lrs/read", vec![odd, steady(10_000)]);
-        assert_eq!(warnings(&once, None), [""; 0], "once in two rounds is chance");
+        let once = of(&workload(), vec![odd, steady(10_000)]);
+        assert_eq!(once, [""; 0], "once in two rounds is chance");
     }
 
     #[test]
@@ -339,6 +381,38 @@ mod tests {
     }
 
     #[test]
+    fn work_without_a_pace_is_not_held_to_one() {
+        let round = || paced([5000, 1500, 1400, 900, 800, 300, 100, 0, 0, 0]);
+        assert_eq!(told(round()).len(), 2, "work with a pace is");
+        let writes = || Workload { rw: Rw::RandWrite, read_percent: Percent(0), ..workload() };
+        for work in [
+            Workload { fsync_at_end: true, ..writes() },
+            Workload { limit: Limit::Amount(Bytes(1 << 20)), ..workload() },
+            Workload { cache: Cache::Buffered, ..writes() },
+        ] {
+            assert_eq!(of(&work, vec![round()]), [""; 0], "{work:?}");
+        }
+        let synced = Workload { sync: Sync::Dsync, ..writes() };
+        assert_eq!(of(&synced, vec![round()]).len(), 2, "direct writes do");
+    }
+
+    #[test]
+    fn ios_that_return_late() {
+        let late = |drain: u64| {
+            let mut round = steady(10_000);
+            round.drain_ns = Nanos(drain);
+            round
+        };
+        assert_eq!(told(late(1_000_000_000)), [""; 0]);
+        assert!(only(late(41_000_000_000)).starts_with("I/Os needed 41.0 s to return after the"));
+        let mut long = late(2_000_000_000);
+        long.duration_ns = Nanos(3_000_000_000);
+        assert_eq!(slow_drain(&[&long]), None, "less than the window");
+        let both = slow_drain(&[&late(0), &late(3_000_000_000)]).unwrap();
+        assert!(both.starts_with("I/Os needed 3.00 s to return"), "{both}");
+    }
+
+    #[test]
     fn reads_that_a_cache_answered() {
         let device = |read_bytes| {
             let mut round = steady(10_000);
@@ -349,12 +423,40 @@ mod tests {
             round
         };
         let cached = only(device(4096 * 8000));
-        assert!(cached.starts_with("the reads did not reach the device: it read 31.2 MiB of the"));
+        let start = "the device under it saw 31.2 MiB of the 39.1 MiB read: a cache or a hole";
+        assert!(cached.starts_with(start), "{cached}");
         assert_eq!(told(device(4096 * 9000)), [""; 0]);
         assert_eq!(told(device(4096 * 20_000)), [""; 0], "others may read as well");
-        let mut buffered = case("lrs/read", vec![device(0)]);
-        buffered.parameters.retain(|(key, _)| key != "cache");
-        assert_eq!(warnings(&buffered, None), [""; 0], "a cache is what was asked for");
+        let buffered = Workload { cache: Cache::Buffered, ..workload() };
+        assert_eq!(of(&buffered, vec![device(0)]), [""; 0], "a cache is what was asked for");
+        let warm = |length| {
+            let workload = Workload { warmup: Nanos(100_000_000), ..workload() };
+            let mut round = device(0);
+            round.duration_ns = Nanos(length);
+            of(&workload, vec![round]).iter().any(|told| told.contains("under it saw 0 B"))
+        };
+        assert!(warm(1_000_000_000));
+        assert!(!warm(999_999_999), "the books of so short a window are an estimate");
+    }
+
+    #[test]
+    fn a_disk_in_main_memory() {
+        let mut record = record(vec![case("lrs/read", vec![steady(10_000)])]);
+        record.cases[0].disks = vec![record.disks[0].name.clone()];
+        assert_eq!(warnings(&record, &record.cases[0], &workload()), [""; 0]);
+        record.disks[0].filesystem = Some("tmpfs".to_owned());
+        let told = warnings(&record, &record.cases[0], &workload());
+        assert!(told.iter().any(|one| one.contains("lies in main memory (tmpfs)")), "{told:?}");
+    }
+
+    #[test]
+    fn writes_that_the_device_never_saw() {
+        let mut round = steady(10_000);
+        std::mem::swap(&mut round.kinds.read, &mut round.kinds.write);
+        let writes = Workload { rw: Rw::RandWrite, ..workload() };
+        let told = of(&writes, vec![round]);
+        let start = "the device under it saw 0 B of the 39.1 MiB written: a cache or a compression";
+        assert!(told.len() == 1 && told[0].starts_with(start), "{told:?}");
     }
 
     #[test]

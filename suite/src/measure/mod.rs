@@ -153,7 +153,7 @@ pub struct Measurement {
     pub duration_ns: Nanos,
     /// How long after the end of the load its last I/O came back. Of a job that ends after an
     /// amount 0, unless it was stopped. A device that takes much longer than a moment for it was
-    /// asked for more than it can do in time.
+    /// asked for more than it can do in time. Of several rounds together, the longest.
     #[serde(default)]
     pub drain_ns: Nanos,
     /// Figures of each kind of I/O.
@@ -251,7 +251,6 @@ impl Measurement {
             system_ns: a.system_ns + b.system_ns,
         });
         self.duration_ns.0 += other.duration_ns.0;
-        self.drain_ns = self.drain_ns.max(other.drain_ns);
         for kind in IoKind::ALL {
             let (figures, more) = (&mut self.kinds[kind], &other.kinds[kind]);
             figures.completed += more.completed;
@@ -259,6 +258,7 @@ impl Measurement {
             figures.latency_ns.merge(&more.latency_ns);
         }
         self.faults = merged_faults(self.faults.iter().chain(&other.faults));
+        self.drain_ns = self.drain_ns.max(other.drain_ns);
         self.short_transfers += other.short_transfers;
         self.clock_anomalies += other.clock_anomalies;
         add_shares(&mut self.workers, &other.workers);

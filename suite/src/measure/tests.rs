@@ -208,7 +208,6 @@ fn measurement(seconds: u64, reads: &[u64], depth: f64) -> Measurement {
     };
     Measurement {
         duration_ns: Nanos(seconds * 1_000_000_000),
-        drain_ns: Nanos(0),
         kinds,
         series: Series::default(),
         queue_depth_achieved: depth,
@@ -217,6 +216,7 @@ fn measurement(seconds: u64, reads: &[u64], depth: f64) -> Measurement {
         faults: Vec::new(),
         short_transfers: 1,
         clock_anomalies: 2,
+        drain_ns: Nanos(seconds),
         workers: vec![share("worker 0")],
         members: vec![share("data.0"), share("data.1")],
         backend: BackendUsed { name: "sim".to_owned(), why: String::new(), features: Vec::new() },
@@ -243,6 +243,7 @@ fn rounds_become_one() {
     assert!((both.queue_depth_achieved - 7.0).abs() < 1e-9, "weighted by time");
     assert_eq!(both.cpu, Some(CpuUse { user_ns: 20, system_ns: 40 }));
     assert_eq!((both.short_transfers, both.clock_anomalies), (2, 4));
+    assert_eq!(both.drain_ns, Nanos(3), "the longest");
     assert_eq!((both.errors(None), both.errors(Some(IoKind::Write))), (6, 0));
     assert_eq!(both.faults, [fault(5, 5), fault(28, 1)]);
     let shares: Vec<u64> = both.members.iter().map(|share| share.completed).collect();

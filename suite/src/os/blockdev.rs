@@ -72,6 +72,18 @@ pub struct BlockDevice {
     pub partitions: Vec<DeviceNumber>,
 }
 
+impl BlockDevice {
+    /// The kind of its driver, by the kernel's scheme of names: `nvme`, `sd`, `vd`, `dm`, `loop`.
+    #[must_use]
+    pub fn driver(&self) -> &str {
+        // These count their disks in letters, all others in digits.
+        let lettered = ["sd", "hd", "vd", "xvd", "dasd", "ubd"];
+        let letters = self.name.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let name = &self.name[..letters];
+        lettered.into_iter().find(|driver| name.starts_with(driver)).unwrap_or(name)
+    }
+}
+
 impl fmt::Display for BlockDevice {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} {}", self.number, self.name)
@@ -140,9 +152,18 @@ impl Sysfs {
     /// Documentation/admin-guide/iostats.rst.
     ///
     /// # Errors
-    /// When there is no such device, or its counters can't be understood.
+    /// When there is no such device, or its counters can't be understood; `Unsupported` where
+    /// nobody counts: where `queue/iostats` switches it off, and of a driver that has none, so that
+    /// every field is 0 for ever (the heads of multipath NVMe disks before Linux 6.4).
     pub fn counters(&self, number: DeviceNumber) -> io::Result<DeviceCounters> {
-        let text = fs::read_to_string(self.folder(number).join("stat"))?;
+        let folder = self.folder(number);
+        let text = fs::read_to_string(folder.join("stat"))?;
+        let queues = ["queue/iostats", "../queue/iostats"]; // a partition's is its disk's
+        let switch: Option<u8> = queues.iter().find_map(|queue| read_number(&folder.join(queue)));
+        if switch == Some(0) || text.bytes().all(|byte| byte == b'0' || byte.is_ascii_whitespace())
+        {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         parse_counters(&text).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -289,6 +310,18 @@ mod tests {
     }
 
     #[test]
+    fn drivers_by_the_names_of_their_disks() {
+        let mut device = captured().device(number("259:0")).unwrap();
+        let mut driver = |name: &str| {
+            device.name = name.to_owned();
+            device.driver().to_owned()
+        };
+        let names = ["nvme0n1p2", "sda1", "sdaa", "vdb", "xvda", "dm-3", "md127", "loop0", "sr0"];
+        let drivers = ["nvme", "sd", "sd", "vd", "xvd", "dm", "md", "loop", "sr"];
+        assert_eq!(names.map(&mut driver), drivers);
+    }
+
+    #[test]
     fn a_number_without_a_device_is_none() {
         assert_eq!(captured().device(number("0:24")), None);
     }
@@ -305,6 +338,23 @@ mod tests {
         assert_eq!(parse_counters("1 2 3"), None);
         assert_eq!(parse_counters("1 2 x 4 5 6 7 8 9 10 11"), None);
         assert!(captured().counters(number("1:1")).is_err());
+    }
+
+    #[test]
+    fn books_that_nobody_keeps_are_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = folder.path().join("dev/block/8:0");
+        fs::create_dir_all(device.join("queue")).unwrap();
+        let sysfs = Sysfs::new(folder.path());
+        let told = |stat: &str, iostats: &str| {
+            fs::write(device.join("stat"), stat).unwrap();
+            fs::write(device.join("queue/iostats"), iostats).unwrap();
+            sysfs.counters(number("8:0")).map_err(|error| error.kind())
+        };
+        let (none, some) = ("  0 0 0 0 0 0 0 0 0 0 0\n", "  1 0 8 0 0 0 0 0 0 0 0\n");
+        assert_eq!(told(some, "1\n").unwrap().read_bytes, 4096);
+        assert_eq!(told(some, "0\n"), Err(io::ErrorKind::Unsupported));
+        assert_eq!(told(none, "1\n"), Err(io::ErrorKind::Unsupported));
     }
 
     #[test]

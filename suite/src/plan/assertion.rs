@@ -137,6 +137,18 @@ pub enum Comparison {
     Greater,
 }
 
+impl fmt::Display for Comparison {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Equal => "=",
+            Self::GreaterOrEqual => ">=",
+            Self::Greater => ">",
+        })
+    }
+}
+
 impl Comparison {
     /// Whether `left` compares so with `right`. Never true of a value that is not a number.
     #[must_use]

@@ -1,7 +1,7 @@
 //! A record as a file: read with every doubt, written whole or not at all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,17 +36,21 @@ impl Record {
             path: path.display().to_string(),
             reason: reason.to_owned(),
         };
-        let file = File::open(path).map_err(failed)?;
-        let found = file.metadata().map_err(failed)?;
+        // Before it is opened: to open a FIFO would be to wait for somebody who writes to it.
+        let found = fs::metadata(path).map_err(failed)?;
         if found.is_dir() {
             return Err(malformed("it is a folder; name the record.json in it"));
         }
-        // The length of a pipe is not known before its end, hence the second look.
+        if !found.is_file() {
+            return Err(malformed("it is not a regular file"));
+        }
+        // It may grow, hence the second look.
         let too_large = "it is larger than 1 GiB";
         if found.len() > MAX_BYTES {
             return Err(malformed(too_large));
         }
         let mut text = Vec::new();
+        let file = File::open(path).map_err(failed)?;
         file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
         if text.len() as u64 > MAX_BYTES {
             return Err(malformed(too_large));
@@ -80,10 +84,14 @@ impl Record {
     #[expect(clippy::missing_panics_doc, reason = "there is nothing that could panic")]
     pub fn to_json(&self) -> Vec<u8> {
         let mut text = Vec::new();
-        let mut writer = serde_json::Serializer::with_formatter(&mut text, Layout::default());
-        self.serialize(&mut writer).expect("memory takes it all, and every key is text");
-        text.push(b'\n');
+        self.write_json(&mut text).expect("memory takes it all, and every key is text");
         text
+    }
+
+    fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut writer = serde_json::Serializer::with_formatter(&mut *out, Layout::default());
+        self.serialize(&mut writer)?;
+        out.write_all(b"\n")
     }
 
     /// Writes the record to `path`, whole or not at all: what was there before stays until all of
@@ -92,12 +100,30 @@ impl Record {
     /// # Errors
     /// When it can't be written; nothing is left behind then, and an older record is untouched.
     pub fn save(&self, path: &Path) -> Result<(), RecordError> {
+        self.write(path, Fate::Stable)
+    }
+
+    /// As [`save`](Self::save), but doesn't wait for stable storage: whatever becomes of this
+    /// process, the record is there and whole; a power cut may cost it. For a record that is soon
+    /// written again.
+    ///
+    /// # Errors
+    /// As [`save`](Self::save).
+    pub fn save_unsynced(&self, path: &Path) -> Result<(), RecordError> {
+        self.write(path, Fate::Cached)
+    }
+
+    fn write(&self, path: &Path, fate: Fate) -> Result<(), RecordError> {
         let name = || path.display().to_string();
         if let Some(reason) = self.flaw() {
             return Err(RecordError::Unsound { path: name(), reason });
         }
-        let text = self.to_json();
-        write_whole(path, |file| file.write_all(&text)).map_err(|source| RecordError::Io {
+        // A record of many cases has megabytes: they are not gathered first.
+        let write = |file: &mut File| {
+            let mut out = BufWriter::with_capacity(1 << 16, file);
+            self.write_json(&mut out).and_then(|()| out.flush())
+        };
+        write_whole(path, fate, write).map_err(|source| RecordError::Io {
             operation: "write",
             path: name(),
             source,
@@ -111,7 +137,8 @@ impl Record {
 /// # Errors
 /// What the machine refused.
 pub fn write_file(path: &Path, content: &[u8]) -> Result<(), RecordError> {
-    write_whole(path, |file| file.write_all(content)).map_err(|source| RecordError::Io {
+    let write = |file: &mut File| file.write_all(content);
+    write_whole(path, Fate::Stable, write).map_err(|source| RecordError::Io {
         operation: "write",
         path: path.display().to_string(),
         source,
@@ -130,10 +157,20 @@ fn explain(error: &serde_json::Error) -> String {
     }
 }
 
-/// Lets `write` fill a new file beside `path`, and puts that in the place of `path` once it is on
-/// stable storage.
+/// Where a file is when it counts as written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// On stable storage: a power cut can't take it.
+    Stable,
+    /// In the kernel's hands: the end of this process can't take it.
+    Cached,
+}
+
+/// Lets `write` fill a new file beside `path`, and puts that in the place of `path` once it is
+/// where `fate` says.
 pub(super) fn write_whole(
     path: &Path,
+    fate: Fate,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
     let folder = match path.parent() {
@@ -141,12 +178,16 @@ pub(super) fn write_whole(
         _ => Path::new("."),
     };
     let (mut file, temporary) = new_file_beside(path, folder)?;
-    let written =
-        write(&mut file).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&temporary, path));
+    let written = write(&mut file)
+        .and_then(|()| if fate == Fate::Stable { file.sync_all() } else { Ok(()) })
+        .and_then(|()| fs::rename(&temporary, path));
     if let Err(error) = written {
         // The error that is told is the first one; that this fails too changes nothing.
         let _ = fs::remove_file(&temporary);
         return Err(error);
+    }
+    if fate == Fate::Cached {
+        return Ok(());
     }
     // Some file systems have no such call for folders; the file itself is safe by then.
     match File::open(folder)?.sync_all() {

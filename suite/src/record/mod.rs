@@ -30,8 +30,8 @@ use thiserror::Error;
 pub use exit::ExitCode;
 pub use file::write_file;
 
-use crate::measure::{IoFault, Measurement, merged_faults};
-use crate::units::Unit;
+use crate::measure::{IoFault, IoKind, Measurement, merged_faults};
+use crate::units::{Percentile, Unit};
 
 /// Version of the form of the document.
 pub const FORMAT: u32 = 1;
@@ -101,6 +101,12 @@ pub struct PlanRecord {
     pub baseline: Option<String>,
     /// Case patterns that were asked for and passed over.
     pub selection: Selection,
+    /// `--work-dir` as given; `None` for the usual one.
+    #[serde(default)]
+    pub work_dir: Option<String>,
+    /// Whether a case that could not run there was to be an error (`--require-all`).
+    #[serde(default)]
+    pub require_all: bool,
 }
 
 /// Which cases were asked for.
@@ -127,6 +133,10 @@ pub struct DiskRecord {
     pub filesystem: Option<String>,
     /// The block device under it: `259:1 nvme0n1`.
     pub block_device: Option<String>,
+    /// The kind of driver of that device, by the kernel's names: `nvme`, `sd`, `dm`. `None` where
+    /// there is no device or nothing is known of it.
+    #[serde(default)]
+    pub driver: Option<String>,
     /// What direct I/O offsets and lengths must be multiples of.
     pub offset_align_bytes: u32,
     /// What direct I/O buffer addresses must be multiples of.
@@ -142,6 +152,9 @@ pub struct CaseRecord {
     pub setup: String,
     /// The workload with its point.
     pub workload: String,
+    /// Names of the disks that it ran on, in the order of the setup; empty where not known.
+    #[serde(default)]
+    pub disks: Vec<String>,
     /// What it did, in one line: `random 4 KiB reads, depth 32`.
     pub what: String,
     /// Every parameter that shaped the load, in the plan's spelling, in the plan's order.
@@ -253,6 +266,16 @@ impl Outcome {
 pub struct Evidence {
     /// The metric: `read.latency.p99`.
     pub metric: String,
+    /// The kind of I/O that the metric is of; `None` for reads and writes together.
+    #[serde(default)]
+    pub kind: Option<IoKind>,
+    /// The percentile that the metric is, if it is one.
+    #[serde(default)]
+    pub percentile: Option<Percentile>,
+    /// How it was to compare with its limit: `<`, `<=`, `=`, `>=` or `>`. Empty where two limits
+    /// are the ends of a range, and where it is not known.
+    #[serde(default)]
+    pub comparison: String,
     /// Unit of `measured`, `rounds`, `limits` and `reference_value`.
     pub unit: Unit,
     /// Value of all rounds together.

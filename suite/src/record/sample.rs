@@ -71,6 +71,7 @@ pub(crate) fn case(id: &str, rounds: Vec<Measurement>) -> CaseRecord {
         id: id.to_owned(),
         setup: setup.to_owned(),
         workload: workload.to_owned(),
+        disks: vec!["lrs".to_owned()],
         what: "random 4 KiB reads, depth 1".to_owned(),
         parameters: vec![
             ("rw".to_owned(), "randread".to_owned()),
@@ -119,6 +120,8 @@ pub(crate) fn record(cases: Vec<CaseRecord>) -> Record {
             baseline: None,
             bindings: vec![("lrs".to_owned(), vec!["/mnt/lrs".to_owned()])],
             selection: Selection { cases: vec!["lrs/*".to_owned()], skip: Vec::new() },
+            work_dir: Some("/var/tmp".to_owned()),
+            require_all: true,
         },
         disks: vec![DiskRecord {
             name: "lrs".to_owned(),
@@ -127,6 +130,7 @@ pub(crate) fn record(cases: Vec<CaseRecord>) -> Record {
             size_bytes: 1 << 30,
             filesystem: Some("ext4".to_owned()),
             block_device: Some("259:1 nvme0n1".to_owned()),
+            driver: Some("nvme".to_owned()),
             offset_align_bytes: 512,
             memory_align_bytes: 4,
         }],
@@ -175,6 +179,9 @@ pub(crate) fn full() -> Record {
         outcome: Outcome::Skipped,
         evidence: Evidence {
             metric: "read.latency.mean".to_owned(),
+            kind: Some(IoKind::Read),
+            percentile: None,
+            comparison: "<=".to_owned(),
             unit: Unit::Nanoseconds,
             measured: Some(1.0 / 3.0),
             rounds: vec![Some(1e300), None],

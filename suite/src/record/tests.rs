@@ -6,7 +6,7 @@ use std::process::Command;
 
 use proptest::prelude::*;
 
-use super::file::write_whole;
+use super::file::{Fate, write_whole};
 use super::{Record, RecordError, sample};
 use crate::testing::skip;
 
@@ -183,13 +183,15 @@ fn what_is_not_a_number_is_never_written() {
 fn a_write_that_fails_half_way_leaves_the_older_record_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("record.json");
-    sample::full().save(&path).unwrap();
-    let failed = write_whole(&path, |file| {
-        file.write_all(b"{\"format\": 1, ")?;
-        Err(io::Error::from(io::ErrorKind::StorageFull))
-    });
-    assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::StorageFull);
-    assert_eq!(Record::load(&path).unwrap(), sample::full());
+    sample::full().save_unsynced(&path).unwrap();
+    for fate in [Fate::Stable, Fate::Cached] {
+        let failed = write_whole(&path, fate, |file| {
+            file.write_all(b"{\"format\": 1, ")?;
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        });
+        assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(Record::load(&path).unwrap(), sample::full());
+    }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 

@@ -5,9 +5,8 @@
 
 use std::fmt::Write as _;
 
-use super::text::escaped;
 use crate::measure::{Histogram, IoKind, Measurement};
-use crate::units::{Unit, human, human_short};
+use crate::units::{Unit, escaped, human, human_short};
 
 /// Points of one line over time; more are a finer line than the screen can show.
 const TIME_POINTS: usize = 120;
@@ -367,7 +366,7 @@ fn label_curves(plot: &mut Plot, curves: &[Curve]) {
 }
 
 /// The rounds of a verdict as dots on a line, with the allowed side shaded and the limit marked.
-/// `allowed` is the range of values that the condition takes. Empty without a finite round.
+/// `sign` is how a value compares with a single limit. Empty without a finite round.
 pub(super) fn dots(rounds: &[f64], limits: &[f64], sign: &str, mark: &str, title: &str) -> String {
     const WIDE: f64 = 128.0;
     const HIGH: f64 = 24.0;

@@ -7,7 +7,7 @@ use super::facts::{self, Mark, figures, troubles};
 use super::html::{name, safe, typeset};
 use super::text::grouped;
 use crate::measure::{IoKind, Measurement, Share};
-use crate::record::{CaseRecord, Record, Verdict};
+use crate::record::{CaseRecord, Evidence, Record, Verdict};
 use crate::units::{Bytes, Percentile, Unit, counted, human, human_bytes, human_short};
 
 /// Shares that get a bar each.
@@ -151,19 +151,17 @@ fn charts(
 /// Limits on the rate that the series shows: that of reads and writes together.
 fn limit_lines(own: &[&Verdict], unit: Unit, merged: &Measurement) -> Vec<LimitLine> {
     let all = merged.completed(None);
-    let shown = |verdict: &&&Verdict| match verdict.evidence.metric.split_once('.') {
-        Some(("read", "iops" | "bandwidth")) => merged.completed(Some(IoKind::Read)) == all,
-        Some(("write", "iops" | "bandwidth")) => merged.completed(Some(IoKind::Write)) == all,
+    let shown = |verdict: &&&Verdict| match verdict.evidence.kind {
+        Some(kind @ (IoKind::Read | IoKind::Write)) => merged.completed(Some(kind)) == all,
+        Some(IoKind::Sync) => false,
         None => true,
-        Some(_) => false,
     };
     let of_unit = own.iter().filter(|verdict| verdict.evidence.unit == unit).filter(shown);
     let lines = of_unit.flat_map(|verdict| {
-        let sign = facts::sign(&verdict.condition);
+        let sign = typeset(&verdict.evidence.comparison);
         let finite = verdict.evidence.limits.iter().filter(|limit| limit.is_finite());
         finite.map(move |&value| {
-            let label =
-                format!("limit {} {}", typeset(sign), human_short(value, unit)).replace("  ", " ");
+            let label = format!("limit {sign} {}", human_short(value, unit)).replace("  ", " ");
             LimitLine { value, label }
         })
     });
@@ -172,12 +170,12 @@ fn limit_lines(own: &[&Verdict], unit: Unit, merged: &Measurement) -> Vec<LimitL
 
 fn limit_points(own: &[&Verdict]) -> Vec<LimitPoint> {
     let points = own.iter().filter_map(|verdict| {
-        let (_, rank) = verdict.evidence.metric.rsplit_once("latency.p")?;
-        let percentile = Percentile::parse(rank).ok()?;
-        let value = *verdict.evidence.limits.first().filter(|limit| limit.is_finite())?;
-        let sign = facts::sign(&verdict.condition);
-        let label =
-            format!("{percentile} {} {}", typeset(sign), human_short(value, Unit::Nanoseconds));
+        let Evidence { percentile, limits, comparison, .. } = &verdict.evidence;
+        let percentile = (*percentile)?;
+        let value = *limits.first().filter(|limit| limit.is_finite())?;
+        let sign = typeset(comparison);
+        let label = format!("{percentile} {sign} {}", human_short(value, Unit::Nanoseconds));
+        let label = label.replace("  ", " ");
         let share = f64::from(percentile.0) / f64::from(Percentile::ONE);
         Some(LimitPoint { share, value, label })
     });

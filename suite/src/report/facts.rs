@@ -259,14 +259,14 @@ pub(super) fn blurred(verdict: &Verdict) -> bool {
 /// What was measured and what it had to be. Rounded for the eye, unless that would make two
 /// different values look equal: then both are exact.
 pub(super) fn measured_and_limit(verdict: &Verdict) -> (Option<String>, Option<String>) {
-    let Evidence { measured, limits, unit, .. } = &verdict.evidence;
+    let Evidence { measured, limits, unit, comparison, .. } = &verdict.evidence;
     let measured = measured.filter(|value| value.is_finite());
     let limits: Vec<f64> = limits.iter().copied().filter(|limit| limit.is_finite()).collect();
     let blurred = blurred(verdict);
     let say = |value: f64| if blurred { exact(value, *unit) } else { human(value, *unit) };
     let set = |value: f64| if blurred { exact(value, *unit) } else { human_short(value, *unit) };
     let limit = match limits[..] {
-        [limit] => Some(format!("{} {}", sign(&verdict.condition), set(limit)).trim().to_owned()),
+        [limit] => Some(format!("{comparison} {}", set(limit)).trim().to_owned()),
         [low, high] => Some(format!("{} to {}", set(low), set(high))),
         _ => None,
     };
@@ -283,13 +283,6 @@ pub(super) fn reason(record: &Record, verdict: &Verdict) -> Option<String> {
         }
     }
     verdict.evidence.reason.clone()
-}
-
-/// The comparison sign of a condition as written; empty where it has none.
-pub(super) fn sign(condition: &str) -> &str {
-    let signs = ["<=", ">=", "<", ">", "="];
-    let found = signs.iter().filter_map(|sign| condition.find(sign).map(|at| (at, *sign)));
-    found.min_by_key(|(at, sign)| (*at, std::cmp::Reverse(sign.len()))).map_or("", |found| found.1)
 }
 
 /// `2.47 x lrs/sync-write (1.30 ms)`: what a relative condition was held against; `None` where that
@@ -405,8 +398,10 @@ fn command(record: &Record, cases: &[String], skip: &[String]) -> String {
     if let Some(baseline) = &plan.baseline {
         option("--baseline", baseline);
     }
-    if record.simulated {
-        words.push("--simulate".to_owned());
+    if let Some(work_dir) = &plan.work_dir {
+        option("--work-dir", work_dir);
     }
+    let flags = [("--simulate", record.simulated), ("--require-all", plan.require_all)];
+    words.extend(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
     words.join(" ")
 }

@@ -12,9 +12,9 @@ use super::detail::{CaseView, FiguresView, case_view, figures_view, mark_of};
 use super::facts::{
     self, Mark, compared, headline, measured_and_limit, notices, spread, verdicts_worst_first,
 };
-use super::text::{clipped, elapsed, escaped, escaped_lines};
-use crate::record::{Record, Verdict};
-use crate::units::{Bytes, counted, human_bytes};
+use super::text::{clipped, elapsed};
+use crate::record::{Evidence, Record, Verdict};
+use crate::units::{Bytes, counted, escaped, escaped_lines, human_bytes};
 
 /// The largest page; what a browser on a phone opens without trouble.
 const LIMIT: usize = 20 << 20;
@@ -175,10 +175,10 @@ fn page_facts(record: &Record) -> Vec<String> {
 fn condition(record: &Record, verdict: &Verdict, anchor: Option<usize>) -> ConditionView {
     let mark = Mark::of(verdict);
     let evidence = &verdict.evidence;
+    let Evidence { limits, comparison, .. } = evidence;
     let (measured, limit) = measured_and_limit(verdict);
     let rounds: Vec<f64> = evidence.rounds.iter().flatten().copied().take(64).collect();
     let title = spread(evidence).or(measured.clone()).unwrap_or_default();
-    let sign = facts::sign(&verdict.condition);
     ConditionView {
         mark: mark.word(),
         sign: mark.sign(),
@@ -191,7 +191,7 @@ fn condition(record: &Record, verdict: &Verdict, anchor: Option<usize>) -> Condi
         limit: limit.map(|limit| typeset(&limit)),
         compared: compared(evidence).map(|text| name(&text)),
         range: facts::range(evidence).map(|(low, high)| range_text(&low, &high)),
-        dots: chart::dots(&rounds, &evidence.limits, sign, mark.word(), &title),
+        dots: chart::dots(&rounds, limits, comparison, mark.word(), &title),
         line: verdict.line,
     }
 }

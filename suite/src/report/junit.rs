@@ -8,8 +8,9 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use super::facts::{self, compared, exact, measured_and_limit, spread, troubles};
-use super::text::{acts, clipped};
-use crate::record::{CaseRecord, Outcome, Record, Verdict};
+use super::text::clipped;
+use crate::record::{CaseRecord, Evidence, Outcome, Record, Verdict};
+use crate::units::acts;
 
 /// Longest name or message; the rest of a monster says nothing more.
 const NAME: usize = 500;
@@ -186,7 +187,7 @@ fn of_verdict(
         (Outcome::Pass, _) => State::Passed,
         // A warning is never a failure; it is said where a reader of the test case finds it.
         (Outcome::Fail, false) => {
-            output = Some(format!("warning: {message}\n{}", body()));
+            output = Some(format!("warning: {}", body()));
             State::Passed
         }
         (Outcome::Fail, true) => not(Element::Failure, "threshold"),
@@ -212,6 +213,15 @@ fn of_verdict(
 
 /// `measured 5.10 ms, limit < 4.00 ms`, and why where that is not plain.
 fn message(verdict: &Verdict) -> String {
+    let ground = ground(verdict);
+    match &verdict.evidence.reason {
+        Some(reason) => format!("{ground}; {reason}"),
+        None => ground,
+    }
+}
+
+/// What was measured and what it was held against.
+fn ground(verdict: &Verdict) -> String {
     let (measured, limit) = measured_and_limit(verdict);
     let mut parts = vec![match measured {
         Some(measured) => format!("measured {measured}"),
@@ -219,49 +229,53 @@ fn message(verdict: &Verdict) -> String {
     }];
     parts.extend(limit.map(|limit| format!("limit {limit}")));
     parts.extend(compared(&verdict.evidence));
-    let parts = parts.join(", ");
-    match &verdict.evidence.reason {
-        Some(reason) => format!("{parts}; {reason}"),
-        None => parts,
-    }
+    parts.join(", ")
 }
 
-/// All that the verdict stands on, a line for each.
+/// All that the verdict stands on, a line for each: first what a reader looks for, since some
+/// consumers show the body alone, then every figure in its own unit.
 fn body(record: &Record, verdict: &Verdict, case: Option<&CaseRecord>) -> String {
     let evidence = &verdict.evidence;
-    let say = |value: f64| exact(value, evidence.unit);
-    let mut lines = vec![
-        format!("case {}", verdict.case),
-        format!("condition {}", verdict.condition),
-        format!("metric {}", evidence.metric),
-    ];
+    let mut lines = Vec::new();
+    if verdict.outcome != Outcome::Skipped {
+        let spread = spread(evidence).map_or_else(String::new, |spread| format!("; {spread}"));
+        lines.push(ground(verdict) + &spread);
+    }
+    lines.extend(facts::reason(record, verdict));
+    lines.push(format!("condition {}", verdict.condition));
+    lines.extend(verdict.why.as_ref().map(|why| format!("expected because {why}")));
+    lines.push(format!("plan {}:{}", record.plan.path, verdict.line));
+    lines.push(format!("case {}", verdict.case));
     lines.extend(case.map(|case| format!("load {}", case.what)));
+    lines.extend(exact_figures(evidence));
+    let said = lines.join("\n");
+    let troubles = case.into_iter().flat_map(|case| troubles(record, case));
+    lines.extend(troubles.filter(|trouble| !said.contains(trouble.as_str())));
+    clipped(&lines.join("\n"), BODY)
+}
+
+/// The figures of an evidence, with all that can matter of them.
+fn exact_figures(evidence: &Evidence) -> Vec<String> {
+    let say = |value: f64| exact(value, evidence.unit);
+    let mut lines = Vec::new();
     lines.extend(evidence.measured.map(|value| format!("measured {}", say(value))));
     let limits: Vec<_> = evidence.limits.iter().copied().map(say).collect();
     if !limits.is_empty() {
-        lines.push(format!("limit {}", limits.join(" to ")));
+        let limits = format!("limit {} {}", evidence.comparison, limits.join(" to "));
+        lines.push(limits.replace("  ", " "));
     }
     if let Some(reference) = &evidence.reference {
         let value = evidence.reference_value.map_or("not measured".to_owned(), say);
-        lines.push(format!("reference {reference}, {value}"));
-        lines.extend(
-            evidence
-                .ratio
-                .filter(|ratio| ratio.is_finite())
-                .map(|ratio| format!("ratio {ratio:.4}")),
-        );
+        let ratio = evidence.ratio.filter(|ratio| ratio.is_finite());
+        let ratio = ratio.map_or_else(String::new, |ratio| format!(", ratio {ratio:.4}"));
+        lines.push(format!("reference {reference}, {value}{ratio}"));
     }
     let rounds = evidence.rounds.iter().map(|value| value.map_or("-".to_owned(), say));
     let rounds: Vec<_> = rounds.collect();
     if !rounds.is_empty() {
         lines.push(format!("rounds {}", rounds.join(", ")));
     }
-    lines.extend(spread(evidence));
-    lines.extend(evidence.reason.clone());
-    lines.extend(verdict.why.as_ref().map(|why| format!("expected because {why}")));
-    lines.extend(case.into_iter().flat_map(|case| troubles(record, case)));
-    lines.push(format!("plan {}:{}", record.plan.path, verdict.line));
-    clipped(&lines.join("\n"), BODY)
+    lines
 }
 
 fn measured_seconds(case: &CaseRecord) -> f64 {

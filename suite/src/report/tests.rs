@@ -128,9 +128,11 @@ fn junit_counts_and_states_are_those_of_the_verdicts() {
     let (kind, message, body) = state_of(failed);
     assert_eq!(kind, "threshold");
     assert_eq!(message, "measured 7.45 ms, limit <= 4 ms");
-    for part in ["limit 4000000 ns", "a person waits for it", "plan plans/it's mixed.toml:37"] {
+    for part in ["limit <= 4000000 ns", "a person waits for it", "plan plans/it's mixed.toml:37"] {
         assert!(body.contains(part), "{part} is missing in {body}");
     }
+    let first = body.lines().next();
+    assert_eq!(first, Some("measured 7.45 ms, limit <= 4 ms; 5 rounds from 7.09 ms to 7.63 ms"));
     assert_eq!(state_of(find("write.latency.p99 <= 4ms (2)")).0, "threshold");
     assert_eq!(state_of(find("read.latency.mean < 125us")).0, "inconclusive");
     assert_eq!(state_of(find("errors = 0")).0, "not-measured");
@@ -346,6 +348,31 @@ fn the_worst_comes_last_on_the_terminal_and_first_elsewhere() {
         let (fail, pass) = (text.find("\u{2717}"), text.find("\u{2713}"));
         assert!(fail.is_some() && fail < pass);
     }
+}
+
+#[test]
+fn the_command_runs_it_as_it_was_run() {
+    let mut record = scenes::mixed();
+    record.plan.work_dir = Some("/scratch/it's here".to_owned());
+    record.plan.require_all = true;
+    record.plan.baseline = Some("last good.json".to_owned());
+    let text = plain(&record);
+    let rerun = text.lines().last().expect("a last line").trim();
+    let end = " --baseline 'last good.json' --work-dir '/scratch/it'\\''s here' --require-all";
+    assert!(rerun.starts_with("rerun  diskproof run ") && rerun.ends_with(end), "{rerun}");
+}
+
+#[test]
+fn signs_are_those_of_the_evidence_and_not_of_the_text() {
+    let mut record = scenes::passed();
+    record.verdicts.truncate(1);
+    record.verdicts[0].outcome = Outcome::Fail;
+    record.verdicts[0].condition = "'read.latency.p99' >= '1ms'".to_owned();
+    for text in [markdown(&record), junit(&record)] {
+        assert!(text.contains("limit &lt; 20 ms"), "{text}");
+    }
+    let page = html(&record);
+    assert!(page.contains("p99 &lt; 20 ms") && page.contains("\"allowed\""), "{page}");
 }
 
 #[test]

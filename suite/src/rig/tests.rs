@@ -198,7 +198,7 @@ fn all_wrong_bindings_are_reported_at_once() {
         ]
     );
     assert_eq!(errors[0].help().as_deref(), Some("did you mean `data`?"));
-    assert_eq!(errors[3].help(), None);
+    assert_eq!(errors[3].help().as_deref(), Some("bind it as `--disk data=PATH`"));
 }
 
 #[test]
@@ -769,9 +769,12 @@ fn another_thread_can_undo_all_at_any_time() {
     let undo = Undo::new();
     let view = HostView::new(work.path());
     let rig = quietly(survey(&one(loopback(MIB)), &[need(0)], &[], &view), &undo).unwrap();
+    let pending = undo.pending();
+    assert_eq!(pending.iter().filter(|path| path.exists()).count(), 2, "{pending:?}");
     let handle = undo.clone();
     let errors = std::thread::spawn(move || handle.now()).join().unwrap();
     assert!(errors.is_empty());
+    assert!(undo.pending().is_empty());
     assert_eq!(tree(work.path()), []);
     assert!(rig.undo.0.now().is_empty());
     let again = quietly(survey(&one(loopback(MIB)), &[need(0)], &[], &view), &undo);

@@ -34,6 +34,8 @@ pub struct UndoError {
 #[derive(Debug, Clone, Default)]
 pub struct Undo {
     journal: Arc<Mutex<Journal>>,
+    /// What the journal holds or is about to, by name. Never locked during a system call.
+    names: Arc<Mutex<Vec<(StepNumber, PathBuf)>>>,
 }
 
 #[derive(Debug, Default)]
@@ -84,19 +86,30 @@ impl Undo {
     /// called from any thread at any time.
     #[must_use]
     pub fn now(&self) -> Vec<UndoError> {
-        let mut journal = self.lock();
+        let mut journal = lock(&self.journal);
         journal.closed = true;
         let mut errors = Vec::new();
         let mut left = Vec::new();
         while let Some(step) = journal.steps.pop() {
-            if let Err(error) = step.undo() {
-                errors.push(error);
-                left.push(step);
+            match step.undo() {
+                Ok(()) => self.forget(step.number),
+                Err(error) => {
+                    errors.push(error);
+                    left.push(step);
+                }
             }
         }
         left.reverse();
         journal.steps = left;
         errors
+    }
+
+    /// What was made or is just being made, and is not undone so far, in the order in which it was
+    /// made. Unlike [`now`](Self::now) it never waits: neither for a file system that does not
+    /// answer, nor for a thread that waits for one.
+    #[must_use]
+    pub fn pending(&self) -> Vec<PathBuf> {
+        lock(&self.names).iter().map(|(_, path)| path.clone()).collect()
     }
 
     /// Makes a new file in `folder`, for its owner alone, open for reading and writing and with
@@ -134,12 +147,13 @@ impl Undo {
 
     /// Undoes one step before its time.
     pub(super) fn one(&self, number: StepNumber) -> Result<(), UndoError> {
-        let mut journal = self.lock();
+        let mut journal = lock(&self.journal);
         let Some(index) = journal.steps.iter().position(|step| step.number == number) else {
             return Ok(()); // all was undone already
         };
         journal.steps[index].undo()?;
         journal.steps.remove(index);
+        self.forget(number);
         Ok(())
     }
 
@@ -153,14 +167,17 @@ impl Undo {
         creation: impl FnOnce() -> nix::Result<std::os::fd::OwnedFd>,
     ) -> Result<(Arc<File>, StepNumber), RigError> {
         let path = folder.path.join(name);
-        let mut journal = self.lock();
+        let mut journal = lock(&self.journal);
         if journal.closed {
             return Err(RigError::Interrupted);
         }
         journal.steps.reserve(1);
         let number = StepNumber(journal.made_so_far);
         let (parent, name) = (Arc::clone(&folder.handle), name.to_owned());
+        lock(&self.names).push((number, path.clone()));
+        journal.made_so_far += 1;
         let made = creation().map_err(|errno| {
+            self.forget(number);
             let operation = match what {
                 What::File => "make the file",
                 What::Folder => "make the folder",
@@ -168,15 +185,18 @@ impl Undo {
             RigError::system(operation, &path, errno)
         })?;
         let made = Arc::new(File::from(made));
-        journal.made_so_far += 1;
         journal.steps.push(Step { number, what, parent, name, path, made: Arc::clone(&made) });
         Ok((made, number))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Journal> {
-        // Nothing panics while it is held; and what is noted has to be undone whatever happened.
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    fn forget(&self, number: StepNumber) {
+        lock(&self.names).retain(|(other, _)| *other != number);
     }
+}
+
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is held; and what is noted has to be undone whatever happened.
+    what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Step {

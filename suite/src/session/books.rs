@@ -152,7 +152,7 @@ mod tests {
         }
 
         fn set(&self, sectors: u64, busy_ms: u64) {
-            let text = format!("0 0 {sectors} 0 0 0 0 0 0 {busy_ms} 0\n");
+            let text = format!("1 0 {sectors} 0 0 0 0 0 0 {busy_ms} 0\n");
             fs::write(self.0.path().join("dev/block/8:0/stat"), text).unwrap();
         }
 

@@ -3,7 +3,7 @@
 use super::Preview;
 use crate::engine::Progress;
 use crate::measure::Measurement;
-use crate::record::RecordError;
+use crate::record::{Record, RecordError};
 use crate::units::{Bytes, Nanos};
 
 /// One step of a run. Borrowed: a listener that keeps something clones it.
@@ -11,6 +11,8 @@ use crate::units::{Bytes, Nanos};
 pub enum Event<'a> {
     /// Everything was looked at, and nothing touched yet.
     Previewed(&'a Preview),
+    /// The run begins: its record is there, says that it is not over, and holds no figure yet.
+    Begun(&'a Record),
     /// A disk is being written in full.
     Filling {
         /// Which one.

@@ -1,8 +1,9 @@
 //! The story of a run: select, survey, build, rounds, judge, record. Told as [`Event`]s.
 //!
 //! Whoever listens draws the events; nothing here knows a terminal or a report's form. The record
-//! is written whole after every round, so that whatever ends a run early, what was measured until
-//! then is kept.
+//! is written before anything is made and whole after every round, and says that it is not over:
+//! whatever ends a run early, what was measured until then is kept, and no older record stays in
+//! its place.
 
 mod backends;
 mod books;
@@ -21,14 +22,20 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 pub use events::Event;
+pub use opening::not_begun;
 pub use preview::{CasePreview, Preview, expected_time, preview};
-pub use run::{Finished, run, with_causes};
+pub use run::{Finished, run, unanswerable, with_causes};
 pub use words::sentence;
 
 use crate::model::DiskModel;
 use crate::plan::{self, Plan};
-use crate::record::{Record, Selection};
+use crate::record::{Record, RecordError, Selection};
 use crate::rig::{Binding, RigError};
+use crate::units::counted;
+
+/// Folder for loopback files where nothing else is asked for: on a disk, where `/tmp` often is
+/// not.
+pub const WORK_DIR: &str = "/var/tmp";
 
 /// What is to be run, and how.
 #[derive(Debug, Clone)]
@@ -66,6 +73,12 @@ pub enum SessionError {
     /// The command line or the plan asks for what can't be meant here: everything that is wrong.
     #[error("the disks that were asked for can't be used")]
     Usage(Vec<RigError>),
+    /// Conditions that no measurement could answer: each with its reason, a sentence each.
+    #[error("{} can't be answered by anything that is measured", counted(.0.len(), "condition"))]
+    Unanswerable(Vec<String>),
+    /// The record can't be written, so that whatever is measured would be lost.
+    #[error("the record can't be kept")]
+    NotKept(#[source] RecordError),
 }
 
 /// The cases that a request selects, as indices into its plan's.

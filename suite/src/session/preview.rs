@@ -3,6 +3,7 @@
 use super::job::{self, expected_time as time_of};
 use super::{Request, SessionError, selected, words};
 use crate::engine::{self, ProbeResult};
+use crate::os::cpu::Affinity;
 use crate::plan::{Assertion, Case, EngineChoice, Plan};
 use crate::rig::{self, Category, HostView, Need, RigError, Survey};
 use crate::units::Nanos;
@@ -62,6 +63,9 @@ pub fn preview(request: &Request) -> Result<Preview, SessionError> {
         }
         skip_for_want_of_a_way(plan, &mut cases, &probed, libaio.as_ref());
         ring = Some(probed);
+        if let Ok(allowed) = Affinity::of_this_thread() {
+            skip_for_want_of_cpus(plan, &mut cases, allowed);
+        }
         let mut found = look(request, &cases);
         if skip_for_want_of_storage(&mut cases, &mut found) {
             found = look(request, &cases);
@@ -145,6 +149,24 @@ fn skip_for_want_of_a_way(
     }
 }
 
+/// Workers can be pinned only to CPUs that are there and that this process may use.
+fn skip_for_want_of_cpus(plan: &Plan, cases: &mut [CasePreview], allowed: Affinity) {
+    for outlined in cases {
+        let cpus = &plan.cases[outlined.case].workload.cpus;
+        let missing: Vec<String> =
+            cpus.iter().filter(|cpu| !allowed.contains(**cpu)).map(ToString::to_string).collect();
+        let reason = match &missing[..] {
+            [] => continue,
+            [one] => format!("CPU {one} isn't one that this process may use ({allowed})"),
+            more => {
+                let list = more.join(", ");
+                format!("CPUs {list} aren't among those that this process may use ({allowed})")
+            }
+        };
+        outlined.skipped.push(reason);
+    }
+}
+
 /// Skips the cases that the machine's storage can't serve, and says whether there were any. What
 /// else stands in the way stays in the survey.
 fn skip_for_want_of_storage(cases: &mut [CasePreview], survey: &mut Survey) -> bool {
@@ -184,4 +206,33 @@ fn look(request: &Request, cases: &[CasePreview]) -> Survey {
         })
         .collect();
     rig::survey(&request.plan, &needs, &request.bindings, &HostView::new(&request.work_dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diag::Source;
+    use crate::plan;
+
+    #[test]
+    fn a_case_on_cpus_that_are_not_to_be_had_is_skipped_with_the_reason() {
+        let text = "name = 'one'\ndisks.single = { size = '1MiB' }\n\
+                    setups.single = { disks = ['single'] }\n\
+                    [[expect]]\ncase = '*'\nthat = 'errors = 0'\n\
+                    [workloads.any]\nrw = 'randread'\n\
+                    [workloads.far]\nrw = 'randread'\ncpus = '1022-1023'\n";
+        let source = Source { name: "one.toml".to_owned(), text: text.to_owned() };
+        let checked = plan::parse(&source).and_then(|raw| plan::check(&raw, None));
+        let plan = checked.expect("a sound plan");
+        let mut cases: Vec<_> = (0..2).map(|case| outline(&plan, case)).collect();
+        let allowed = Affinity::one(1022).unwrap();
+        skip_for_want_of_cpus(&plan, &mut cases, allowed);
+        assert_eq!(cases[0].skipped, Vec::<String>::new());
+        let reason = "CPU 1023 isn't one that this process may use (1022)";
+        assert_eq!(cases[1].skipped, [reason]);
+        let mut cases = vec![outline(&plan, 1)];
+        skip_for_want_of_cpus(&plan, &mut cases, Affinity::one(3).unwrap());
+        let reason = "CPUs 1022, 1023 aren't among those that this process may use (3)";
+        assert_eq!(cases[0].skipped, [reason]);
+    }
 }

@@ -1,5 +1,6 @@
 //! One timed round of one case: open its storage, run the job, look at the kernel's books.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -7,14 +8,14 @@ use super::Request;
 use super::backends::back_ends;
 use super::books::Books;
 use super::job;
-use super::run::with_causes;
-use crate::engine::{Backend, Control, DeviceFile, Engine, Progress, Storage, Target};
+use super::run::{with_causes, with_help};
+use crate::engine::{Backend, Control, DeviceFile, Engine, EngineError, Progress, Storage, Target};
 use crate::measure::Measurement;
 use crate::model::DiskModel;
 use crate::os::blockdev::Sysfs;
 use crate::plan::{Case, DiskSource, Setup};
 use crate::record::CaseRecord;
-use crate::rig::{Access, Member, Rig};
+use crate::rig::{Access, Member, Rig, SurveyedDisk};
 use crate::units::Bytes;
 
 /// Size of a simulated disk whose size the plan leaves to the device that it names.
@@ -29,6 +30,8 @@ pub(super) struct Bench<'r> {
     back_ends: Vec<Backend>,
     control: Control,
     sysfs: Sysfs,
+    /// Disks on which I/Os never returned: nothing more is asked of them.
+    silent: BTreeSet<String>,
 }
 
 impl<'r> Bench<'r> {
@@ -40,7 +43,13 @@ impl<'r> Bench<'r> {
             back_ends: back_ends(&request.plan),
             control: Control::new(Arc::clone(stop)),
             sysfs: Sysfs::new("/sys"),
+            silent: BTreeSet::new(),
         }
+    }
+
+    /// Whether there are disks that don't answer.
+    pub(super) fn is_stuck(&self) -> bool {
+        !self.silent.is_empty()
     }
 
     /// Measures one round of a case of the plan.
@@ -55,6 +64,9 @@ impl<'r> Bench<'r> {
     ) -> Result<Measurement, String> {
         let case = &self.request.plan.cases[planned];
         let setup = &self.request.plan.setups[case.setup];
+        if let Some(name) = self.silent_disk(setup) {
+            return Err(format!("not run: disk {name} doesn't answer"));
+        }
         let chunk = setup.stripe.map(|stripe| stripe.chunk);
         // The members keep what they opened, a fresh file included, until the round is over.
         let members = self.open(case)?;
@@ -75,9 +87,21 @@ impl<'r> Bench<'r> {
             progress(told);
         };
         let measured = self.engine.run(&job, &self.control, &mut tell);
+        if let Err(EngineError::Stuck { disks, .. }) = &measured {
+            // Closing or removing files there would wait for what doesn't answer: whoever unmakes
+            // all in the end does that with care.
+            std::mem::forget(members);
+            self.silent.extend(lost_with(disks, self.rig));
+        }
         let mut measured = measured.map_err(|error| with_causes(&error))?;
         measured.device = books.and_then(|books| books.close(measured.duration_ns));
         Ok(measured)
+    }
+
+    /// The first disk of a setup that doesn't answer.
+    fn silent_disk(&self, setup: &Setup) -> Option<&str> {
+        let names = setup.disks.iter().map(|index| &self.request.plan.disks[*index].name);
+        names.map(String::as_str).find(|name| self.silent.contains(*name))
     }
 
     fn open(&self, case: &Case) -> Result<Vec<Member>, String> {
@@ -87,14 +111,24 @@ impl<'r> Bench<'r> {
             write: case.workload.writes(),
             fresh: job::wants_fresh_file(&case.workload),
         };
-        let members = rig.open(case.setup, access).map_err(|error| with_causes(&error))?;
+        let members = rig.open(case.setup, access).map_err(|error| with_help(&error))?;
         if !access.direct {
             for member in &members {
-                member.drop_cache().map_err(|error| with_causes(&error))?;
+                member.drop_cache().map_err(|error| with_help(&error))?;
             }
         }
         Ok(members)
     }
+}
+
+/// These disks, which don't answer, and those that lie on the same devices.
+fn lost_with(silent: &[String], rig: Option<&Rig>) -> BTreeSet<String> {
+    let number = |disk: &SurveyedDisk| disk.block_device.as_ref().map(|device| device.number);
+    let disks: Vec<&SurveyedDisk> = rig.into_iter().flat_map(Rig::disks).collect();
+    let of_silent = disks.iter().filter(|disk| silent.contains(&disk.name));
+    let devices: BTreeSet<_> = of_silent.filter_map(|disk| number(disk)).collect();
+    let there = disks.iter().filter(|disk| number(disk).is_some_and(|on| devices.contains(&on)));
+    silent.iter().chain(there.map(|disk| &disk.name)).cloned().collect()
 }
 
 /// Whether a case can have another round: it was not skipped, and none of its rounds failed. One

@@ -1,8 +1,10 @@
 //! From a request to a record: build, rounds, judge, save, unmake.
 
-use std::sync::Arc;
+use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::rounds::{self, Bench};
 use super::schedule::Schedule;
@@ -10,8 +12,11 @@ use super::{Event, Preview, Request, SessionError, job, opening, preview};
 use crate::judge::{self, Circumstances};
 use crate::measure::Measurement;
 use crate::record::{Record, RecordError, RoundRecord};
-use crate::rig::{self, BuildEvent, Category, Rig, RigError, Undo};
-use crate::units::{Bytes, Nanos};
+use crate::rig::{self, BuildEvent, Category, Rig, RigError, Undo, UndoError};
+use crate::units::{Bytes, Nanos, Unit, human};
+
+/// How long unmaking is waited for when disks don't answer.
+const UNDO_TIME: Duration = Duration::from_secs(3);
 
 /// How a run ended that could be begun.
 #[derive(Debug)]
@@ -33,8 +38,8 @@ pub struct Finished {
 /// another thread can unmake it when the run hangs.
 ///
 /// # Errors
-/// When the request can't be meant. What the machine refuses is in the record instead, as the
-/// error of the cases that it concerns.
+/// When the request can't be meant, or the record can't be written. What else the machine refuses
+/// is in the record instead, as the error of the cases that it concerns.
 pub fn run(
     request: &Request,
     stop: &Arc<AtomicBool>,
@@ -48,6 +53,10 @@ pub fn run(
         return Err(SessionError::Usage(usage));
     }
     let looked = Preview { troubles, ..looked };
+    let unanswerable = unanswerable(request, &looked);
+    if !unanswerable.is_empty() {
+        return Err(SessionError::Unanswerable(unanswerable));
+    }
     tell(&Event::Previewed(&looked));
     let record = opening::record(request, &looked);
     let mut story = Story {
@@ -60,21 +69,63 @@ pub fn run(
         save_error: None,
         troubles: looked.troubles,
         refused: false,
+        stuck: false,
     };
+    story.begin()?;
     let rig = story.build(looked.survey, undo);
     if story.troubles.is_empty() {
         story.rounds(rig.as_ref());
     }
-    drop(rig);
-    // Asked of the journal and not of the rig: what a build that failed left behind is there too.
-    let left_behind = undo.now();
+    // Before anything is unmade, which can take its time where storage is slow to answer.
     story.finish();
+    let left_behind = unmake(rig, undo, story.stuck);
     Ok(Finished {
         record: story.record,
         save_error: story.save_error,
         troubles: story.troubles,
-        left_behind: left_behind.iter().map(ToString::to_string).collect(),
+        left_behind,
     })
+}
+
+/// The gates that no measurement could answer, as they are known before a run: a sentence each,
+/// without a full stop.
+#[must_use]
+pub fn unanswerable(request: &Request, looked: &Preview) -> Vec<String> {
+    let record = opening::record(request, looked);
+    let found = judge::unanswerable(&request.plan, &record, request.baseline.as_ref());
+    let told = found.into_iter().map(|(assertion, reason)| {
+        let case = &request.plan.cases[assertion.case].id;
+        let (text, line) = (&assertion.text, assertion.line);
+        format!("`{text}` on {case} ({}:{line}): {reason}", request.plan_path)
+    });
+    told.collect()
+}
+
+/// Unmakes what was made. Returns what is left, a sentence each.
+///
+/// Where disks don't answer, removing what lies on them may never end. It is tried on a thread of
+/// its own then, which is left to itself after a while.
+fn unmake(rig: Option<Rig>, undo: &Undo, stuck: bool) -> Vec<String> {
+    let told = |troubles: Vec<UndoError>| troubles.iter().map(ToString::to_string).collect();
+    if !stuck {
+        drop(rig);
+        // Asked of the journal and not of the rig: what a build that failed left is there too.
+        return told(undo.now());
+    }
+    let (done, wait) = mpsc::channel();
+    let (rig, journal) = (ManuallyDrop::new(rig), undo.clone());
+    let work = move || {
+        drop(ManuallyDrop::into_inner(rig));
+        // Nobody waits any more if it took too long.
+        let _ = done.send(journal.now());
+    };
+    let thread = std::thread::Builder::new().name("undo".to_owned()).spawn(work);
+    if let Some(troubles) = thread.ok().and_then(|_| wait.recv_timeout(UNDO_TIME).ok()) {
+        return told(troubles);
+    }
+    let words =
+        |path: PathBuf| format!("{} is left behind: its disk doesn't answer", path.display());
+    undo.pending().into_iter().map(words).collect()
 }
 
 /// A run in its course.
@@ -89,9 +140,21 @@ struct Story<'r> {
     save_error: Option<RecordError>,
     troubles: Vec<RigError>,
     refused: bool,
+    /// Whether there are disks that don't answer.
+    stuck: bool,
 }
 
 impl Story<'_> {
+    /// Puts the record of a run that is not over in the place of whatever was there.
+    fn begin(&mut self) -> Result<(), SessionError> {
+        self.judge();
+        if let Some(path) = &self.request.record_path {
+            self.record.save(path).map_err(SessionError::NotKept)?;
+        }
+        (self.tell)(&Event::Begun(&self.record));
+        Ok(())
+    }
+
     /// Makes the storage; `None` with simulated disks, with nothing to run, or in trouble.
     fn build(&mut self, survey: Option<rig::Survey>, undo: &Undo) -> Option<Rig> {
         for case in self.record.cases.iter().filter(|case| !case.skipped.is_empty()) {
@@ -125,7 +188,7 @@ impl Story<'_> {
             0 => String::new(),
             count => format!(" (and {count} more)"),
         };
-        let reason = format!("the storage can't be had: {}{more}", with_causes(first));
+        let reason = format!("the storage can't be had: {}{more}", with_help(first));
         for case in self.record.cases.iter_mut().filter(|case| case.skipped.is_empty()) {
             case.rounds.push(RoundRecord {
                 round: 1,
@@ -156,11 +219,8 @@ impl Story<'_> {
                     position.0 += 1;
                 }
             }
-            let undecided = judge::open_cases(
-                &self.request.plan,
-                &self.record.cases,
-                self.request.baseline.as_ref(),
-            );
+            let (plan, baseline) = (&self.request.plan, self.request.baseline.as_ref());
+            let undecided = judge::open_cases(plan, &self.record, baseline);
             open = (0..self.planned.len())
                 .filter(|case| undecided.contains(&self.planned[*case]))
                 .collect();
@@ -179,6 +239,7 @@ impl Story<'_> {
             let done = job::share_done(workload, &progress);
             tell(&Event::RoundProgress { case: &name, expected, done, progress });
         });
+        self.stuck = bench.is_stuck();
         let (measurement, error) = self.kept(outcome);
         (self.tell)(&Event::RoundFinished {
             case: &name,
@@ -196,7 +257,7 @@ impl Story<'_> {
         // that could be taken for a whole one.
         self.record.interrupted = true;
         self.judge();
-        self.save();
+        self.save(Record::save_unsynced);
     }
 
     /// What is kept of a round. One that was cut short keeps its figures, for the eye: they stand
@@ -208,7 +269,8 @@ impl Story<'_> {
                 (None, Some("the run was stopped before the round had begun to count".to_owned()))
             }
             Ok(measured) if stopped => {
-                let reason = format!("the run was stopped after {}", measured.duration_ns);
+                let time = human(measured.duration_ns.0 as f64, Unit::Nanoseconds);
+                let reason = format!("the run was stopped after {time} of the round");
                 (Some(measured), Some(reason))
             }
             Ok(measured) => (Some(measured), None),
@@ -218,18 +280,21 @@ impl Story<'_> {
 
     fn finish(&mut self) {
         self.record.interrupted = self.stop.load(Ordering::SeqCst);
-        for (case, planned) in self.record.cases.iter_mut().zip(&self.planned) {
-            let workload = &self.request.plan.cases[*planned].workload;
-            let in_flight = u64::from(workload.queue_depth) * u64::from(workload.workers);
-            case.warnings = judge::warnings(case, Some(in_flight));
+        let cases = &self.request.plan.cases;
+        let planned = self.record.cases.iter().zip(&self.planned);
+        let warnings: Vec<_> = planned
+            .map(|(case, planned)| judge::warnings(&self.record, case, &cases[*planned].workload))
+            .collect();
+        for (case, warnings) in self.record.cases.iter_mut().zip(warnings) {
+            case.warnings = warnings;
         }
         self.judge();
-        self.save();
+        self.save(Record::save);
     }
 
     fn judge(&mut self) {
         let (plan, baseline) = (&self.request.plan, self.request.baseline.as_ref());
-        self.record.verdicts = judge::judge(plan, &self.record.cases, baseline);
+        self.record.verdicts = judge::judge(plan, &self.record, baseline);
         let circumstances = Circumstances {
             interrupted: self.record.interrupted,
             refused: self.refused,
@@ -243,17 +308,23 @@ impl Story<'_> {
         );
     }
 
-    fn save(&mut self) {
+    fn save(&mut self, save: fn(&Record, &Path) -> Result<(), RecordError>) {
         if self.request.simulate.is_none() {
             let elapsed = self.started.elapsed().as_millis();
             self.record.elapsed_ms = u64::try_from(elapsed).ok();
         }
         let Some(path) = &self.request.record_path else { return };
-        self.save_error = self.record.save(path).err();
+        self.save_error = save(&self.record, path).err();
         if let Some(error) = &self.save_error {
             (self.tell)(&Event::SaveFailed(error));
         }
     }
+}
+
+/// A trouble with storage, what caused it, and what would help.
+pub(super) fn with_help(trouble: &RigError) -> String {
+    let help = trouble.help().map_or_else(String::new, |help| format!("; {help}"));
+    with_causes(trouble) + &help
 }
 
 /// An error with everything that caused it.

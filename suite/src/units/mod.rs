@@ -8,12 +8,14 @@
 //!
 //! This module does not know what a quantity is for.
 
+mod text;
 mod words;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use text::{acts, escaped, escaped_lines};
 pub use words::{counted, human, human_bytes, human_short};
 
 /// Why a text is not a quantity, and what to write in its place.
@@ -234,16 +236,19 @@ impl Percentile {
     }
 
     /// How many samples a percentile needs before it may be quoted: the smallest `count` with
-    /// `1 - p^count >= 0.975`, for which the distribution-free 95 % interval has an upper end.
-    /// 368 for p99, 3,688 for p99.9.
+    /// `1 - p^count >= 0.975` and `1 - (1 - p)^count >= 0.975`, for which the distribution-free
+    /// 95 % interval has an upper end and a lower one. 6 for p50, 368 for p99 and p1, 3,688 for
+    /// p99.9.
     #[must_use]
     #[expect(clippy::cast_sign_loss, reason = "between 1 and 3,688,878")]
     pub fn samples_needed(self) -> u64 {
         if self.0 >= Self::ONE {
             return 1; // p100 is the maximum, which is what it is
         }
-        let p = f64::from(self.0) / f64::from(Self::ONE);
-        (0.025_f64.ln() / p.ln()).ceil().max(1.0) as u64
+        let share = |millionths: u32| f64::from(millionths) / f64::from(Self::ONE);
+        // The larger of the two shares needs the more samples.
+        let larger = share(self.0.max(Self::ONE - self.0));
+        (0.025_f64.ln() / larger.ln()).ceil().max(1.0) as u64
     }
 }
 
@@ -579,9 +584,14 @@ mod tests {
 
     #[test]
     fn enough_samples_by_the_distribution_free_interval() {
-        // From 1 - p^n >= 0.975.
+        // From 1 - p^n >= 0.975 and 1 - (1 - p)^n >= 0.975.
         for (text, needed) in [
+            ("0.0001", 3_688_878),
+            ("0.1", 3_688),
+            ("1", 368),
+            ("25", 13),
             ("50", 6),
+            ("75", 13),
             ("99", 368),
             ("99.9", 3_688),
             ("99.99", 36_887),

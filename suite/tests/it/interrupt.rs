@@ -1,7 +1,9 @@
 //! Every way out of a run that is not its end: signals at each moment, faults of our own, an I/O
 //! that never returns. Nothing is left behind, and nothing that was cut short is called passed.
 
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -78,7 +80,8 @@ fn a_signal_amid_the_fill_leaves_nothing() {
 
 #[test]
 fn a_signal_amid_a_round_leaves_nothing_and_keeps_what_was_measured() {
-    for signal in ["INT", "TERM", "HUP", "QUIT", "XCPU"] {
+    // Whoever asks and however; and what would end a process of itself.
+    for signal in ["INT", "TERM", "HUP", "QUIT", "USR2", "ALRM", "VTALRM", "PROF", "XCPU", "40"] {
         let scratch = Scratch::new();
         let text = plan_of("4MiB", "60s", 2);
         let mut live = Live::start(&mut scratch.plan_command(&text, &[]));
@@ -149,6 +152,87 @@ fn a_second_signal_does_not_wait_for_an_io_that_hangs() {
     }
     live.finish().expect(130);
     scratch.assert_clean();
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_a_file_system_that_hangs() {
+    let this_test = "interrupt::a_second_signal_does_not_wait_for_a_file_system_that_hangs";
+    let scratch = Scratch::new();
+    let command = scratch.plan_command(&plan_of("4MiB", "60s", 2), &[]);
+    // No file goes before ten seconds are over.
+    let inject = "unlinkat:delay_enter=10000000";
+    let Some(mut command) = with_injected(this_test, &command, inject) else { return };
+    let mut live = Live::start(&mut command);
+    live.wait_for("MEASURE");
+    live.signal("INT");
+    live.wait_for("stopping in good order");
+    let asked = Instant::now();
+    live.signal("INT");
+    live.wait_for("is left behind: its file system does not answer");
+    assert!(asked.elapsed() < Duration::from_secs(8), "it waited for the file system");
+    live.finish().expect(130);
+}
+
+#[test]
+fn signals_do_not_wait_for_a_reader_of_the_talk() {
+    let scratch = Scratch::new();
+    let mut command = scratch.plan_command(&plan_of("4MiB", "60s", 2), &[]);
+    // A pipe that is full, and nobody reads: not one word gets through.
+    let (_reader, writer) = nix::unistd::pipe().expect("a pipe");
+    let room = nix::fcntl::fcntl(&writer, nix::fcntl::FcntlArg::F_GETPIPE_SZ).expect("its size");
+    let full = vec![b'.'; usize::try_from(room).expect("a size")];
+    std::fs::File::from(writer.try_clone().expect("the pipe")).write_all(&full).expect("filled");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer);
+    let mut live = Live::follow(command.spawn().expect("the program"));
+    std::thread::sleep(Duration::from_secs(1));
+    live.signal("INT");
+    std::thread::sleep(Duration::from_millis(500));
+    live.signal("TERM");
+    assert_eq!(live.wait_for_end(Duration::from_secs(20)).code(), Some(130));
+    scratch.assert_clean();
+}
+
+#[test]
+fn what_was_to_be_ignored_stays_ignored() {
+    let scratch = Scratch::new();
+    scratch.write("plan.toml", plan_of("4MiB", "60s", 2));
+    // As `nohup` does it, and a shell that starts something in the background.
+    let script = "trap '' HUP INT USR1; exec diskproof run plan.toml --out out";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    scratch.prepare(&mut command);
+    let mut live = Live::start(&mut command);
+    live.wait_for("MEASURE");
+    for signal in ["HUP", "INT", "HUP", "INT", "USR1"] {
+        live.signal(signal);
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    live.signal("QUIT");
+    let ran = live.finish();
+    assert_eq!(ran.stderr.matches("stopping in good order").count(), 1, "{}", ran.stderr);
+    assert_interrupted(&scratch, ran);
+}
+
+#[test]
+fn a_run_says_how_it_is_going_when_it_is_asked() {
+    for progress in ["lines", "none"] {
+        let scratch = Scratch::new();
+        let plan = plan_of("4MiB", "60s", 2);
+        let mut live = Live::start(&mut scratch.plan_command(&plan, &["--progress", progress]));
+        live.wait_for("expect iops > 0");
+        let end = Instant::now() + Duration::from_secs(60);
+        while names_in(&scratch.work()).is_empty() {
+            assert!(Instant::now() < end, "nothing was made");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        let asked = Instant::now();
+        live.signal("USR1");
+        live.wait_for(" IOPS  ");
+        assert!(asked.elapsed() < Duration::from_secs(15), "that was the heartbeat");
+        live.signal("TERM");
+        assert_interrupted(&scratch, live.finish());
+    }
 }
 
 /// A request for a plan of this text.

@@ -1,10 +1,12 @@
 //! Tests of the product as a whole: one binary, so that it is linked once.
 
 mod cli;
+mod folders;
 mod interrupt;
 mod plans;
 mod readme;
 mod real;
 mod sandbox;
 mod simulate;
+mod stuck;
 mod support;

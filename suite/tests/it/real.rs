@@ -85,9 +85,11 @@ fn the_first_plan_passes_and_leaves_nothing_but_its_reports() {
         let merged = case.merged().expect("figures");
         assert_eq!(merged.errors(None), 0);
         assert!(merged.cpu.is_some_and(|cpu| cpu.system_ns > 0), "no processor time");
-        // What the kernel counted at the device is at least what was moved past the page cache.
+        // What the kernel counted at the device is what was moved past the page cache, as far as
+        // its counters at the edges of the window can be told from readings around them.
         if let Some(device) = merged.device {
-            assert!(device.read_bytes >= merged.bytes(Some(IoKind::Read)), "{}", case.id);
+            let moved = merged.bytes(Some(IoKind::Read)) as f64;
+            assert!(device.read_bytes as f64 >= 0.8 * moved, "{}: {device:?} {moved}", case.id);
         }
     }
     assert_eq!(backend(&record, "loop/random-read").0, "sync");
@@ -267,24 +269,66 @@ fn a_place_without_the_right_to_write_is_said() {
     scratch.assert_clean();
 }
 
+/// A shell script that runs `small.toml` with its reports in a full file system of 1 MiB, which
+/// holds four older files already.
+const FULL: &str = "mkdir out; mount -t tmpfs -o size=1m none out
+    for file in junit.xml record.json report.html summary.md; do cp old/$file out/$file; done
+    cat /dev/zero > out/filler || true
+    code=0; diskproof run small.toml --out out --case '*/write' || code=$?
+    ls -A out > left; cp out/* now; exit $code";
+
 #[test]
-fn reports_that_find_no_room_cost_neither_the_verdict_nor_the_old_ones() {
+fn a_record_that_finds_no_room_is_said_before_anything_is_made() {
+    let this_test = "real::a_record_that_finds_no_room_is_said_before_anything_is_made";
+    let files = ["junit.xml", "record.json", "report.html", "summary.md"];
     let scratch = Scratch::new();
     scratch.write("small.toml", SMALL);
-    scratch.write("old.xml", "<testsuites name=\"of yesterday\"/>");
+    fs::create_dir(scratch.path("old")).expect("a folder");
+    fs::create_dir(scratch.path("now")).expect("a folder");
+    // What is not a run's stays.
+    for file in files {
+        scratch.write(&format!("old/{file}"), "of yesterday");
+    }
+    let Some(ran) = scratch.in_private_mounts(this_test, FULL) else { return };
+    let ran = ran.expect(3).says("the record can't be kept").says("No space left").says("--out");
+    assert!(!ran.stderr.contains("FILL"), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "");
+    let left = "filler\njunit.xml\nrecord.json\nreport.html\nsummary.md\n";
+    assert_eq!(scratch.read("left"), left, "temporary files were left");
+    for file in files {
+        assert_eq!(scratch.read(&format!("now/{file}")), "of yesterday");
+    }
+    // What is one's would pass for this one's, and goes.
+    let scratch = Scratch::new();
+    scratch.write("small.toml", SMALL);
+    fs::create_dir(scratch.path("now")).expect("a folder");
+    scratch.run(&["run", "small.toml", "--simulate", "--out", "old"]).expect(0);
+    let Some(ran) = scratch.in_private_mounts(this_test, FULL) else { return };
+    ran.expect(3).says("the record can't be kept");
+    assert_eq!(scratch.read("left"), "filler\nrecord.old.json\n");
+    assert_eq!(scratch.read("now/record.old.json"), scratch.read("old/record.json"));
+    scratch.assert_clean();
+}
+
+#[test]
+fn reports_that_find_no_room_in_the_end_cost_no_verdict_and_are_not_named() {
+    let scratch = Scratch::new();
+    scratch.write("small.toml", SMALL.replace("100ms", "2s"));
     let script = "mkdir out; mount -t tmpfs -o size=1m none out
-        for file in junit.xml record.json report.html summary.md; do cp old.xml out/$file; done
+        diskproof run small.toml --out out --case '*/write' & run=$!
+        until grep -q '\"round\": 1' out/record.json 2> none; do sleep 0.05; done
         cat /dev/zero > out/filler || true
-        code=0; diskproof run small.toml --out out --case '*/write' || code=$?
-        for file in junit.xml record.json report.html summary.md; do cmp old.xml out/$file; done
-        ls -A out > left; exit $code";
-    let this_test = "real::reports_that_find_no_room_cost_neither_the_verdict_nor_the_old_ones";
+        code=0; wait $run || code=$?; ls -A out > left; cp out/record.json now; exit $code";
+    let this_test = "real::reports_that_find_no_room_in_the_end_cost_no_verdict_and_are_not_named";
     let Some(ran) = scratch.in_private_mounts(this_test, script) else { return };
     let ran =
         ran.expect(3).prints("PASS  s/write").says("the record is lost").says("No space left");
-    assert!(ran.stdout.contains("read") || ran.stdout.contains("write"), "{}", ran.stdout);
+    for path in ["out/report.html", "out/record.json"] {
+        assert!(!ran.stdout.contains(path), "{path} was not written:\n{}", ran.stdout);
+    }
     let left = "filler\njunit.xml\nrecord.json\nreport.html\nsummary.md\n";
     assert_eq!(scratch.read("left"), left, "temporary files were left");
+    assert!(crate::support::record(&scratch.path("now")).interrupted, "it says that it is over");
     scratch.assert_clean();
 }
 
@@ -481,17 +525,19 @@ fn a_file_above_the_limit_is_said_before_anything_is_made() {
 }
 
 #[test]
-fn a_report_above_the_limit_is_lost_and_the_verdict_is_not() {
+fn a_record_above_the_limit_is_said_before_anything_is_made() {
     let scratch = Scratch::new();
     let ran = limited(&scratch, SMALL, "ulimit -f 1", "--simulate").expect(3);
-    let ran = ran.says("File too large").says("the record is lost");
-    assert!(ran.stdout.contains("PASS  s/write"), "{}", ran.stdout);
-    assert_eq!(names_in(&scratch.path("out")), Vec::<String>::new());
+    let ran = ran.says("File too large").says("the record can't be kept");
+    assert!(!ran.stderr.contains("MEASURE"), "{}", ran.stderr);
+    assert!(!scratch.path("out").exists());
 }
 
 #[test]
 fn few_open_files_are_an_error_that_names_the_limit() {
     let scratch = Scratch::new();
+    // As many as there may ever be are taken.
+    limited(&scratch, SMALL, "ulimit -Sn 8", "--progress none").expect(0);
     let mut seen = Vec::new();
     for limit in [3, 4, 5, 6, 8, 9, 10, 12, 14, 32] {
         let ran = limited(&scratch, SMALL, &format!("ulimit -n {limit}"), "--progress none");

@@ -10,6 +10,7 @@ use std::process::Command;
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::signal::{self, SigHandler, Signal};
 
 use crate::support::skip;
 
@@ -57,6 +58,21 @@ fn refuse(filter: &mut [libc::sock_filter]) -> io::Result<()> {
     Ok(())
 }
 
+/// Lets the program hear every signal, whatever those who run the tests ignore (`nohup`, `&`).
+pub(crate) fn hear_signals(command: &mut Command) {
+    // SAFETY: the closure runs between fork and exec, and calls nothing there but sigaction; it
+    // allocates nothing.
+    unsafe { command.pre_exec(reset_signals) };
+}
+
+fn reset_signals() -> io::Result<()> {
+    for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM] {
+        // SAFETY: no handler is set that could run anything.
+        unsafe { signal::signal(signal, SigHandler::SigDfl) }?;
+    }
+    Ok(())
+}
+
 /// The same command, with system calls that misbehave as strace's `inject` says; `None`, and the
 /// test is skipped, where there is no strace or it can't.
 pub(crate) fn with_injected(test: &str, command: &Command, inject: &str) -> Option<Command> {
@@ -78,5 +94,6 @@ pub(crate) fn with_injected(test: &str, command: &Command, inject: &str) -> Opti
             None => traced.env_remove(name),
         };
     }
+    hear_signals(&mut traced);
     Some(traced)
 }

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use diskproof::record::{Outcome, Record};
 use snapbox::{Assert, Data};
 
+use crate::sandbox::hear_signals;
+
 #[path = "../../src/testing.rs"]
 mod testing;
 
@@ -136,7 +138,7 @@ impl Scratch {
         Some(command)
     }
 
-    /// Sets the folder, and an environment that doesn't depend on who runs the tests.
+    /// Sets the folder, and an environment and signals that don't depend on who runs the tests.
     pub(crate) fn prepare(&self, command: &mut Command) {
         command.current_dir(self.folder.path());
         let programs = Path::new(PROGRAM).parent().expect("a folder").display().to_string();
@@ -147,6 +149,7 @@ impl Scratch {
         }
         command.env_remove("DISKPROOF_REQUIRE_ALL").env("LC_ALL", "C.UTF-8");
         command.env("DISKPROOF_WORK_DIR", self.work());
+        hear_signals(command);
     }
 
     /// The record of the last `run_plan`.
@@ -280,6 +283,19 @@ impl Live {
         let script = format!("kill -{name} {}", self.child.id());
         let status = Command::new("sh").args(["-c", &script]).status();
         assert!(status.expect("a shell").success(), "{script}");
+    }
+
+    /// Waits for the end of its process, whoever else still holds its streams.
+    #[track_caller]
+    pub(crate) fn wait_for_end(&mut self, longest: Duration) -> ExitStatus {
+        let end = Instant::now() + longest;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("its end") {
+                return status;
+            }
+            assert!(Instant::now() < end, "does not end:\n{}", self.heard);
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Waits for its end.

@@ -1,6 +1,7 @@
 //! Whole jobs: on the simulated disk, where the truth is known, and on real files.
 
 mod choices;
+mod cost;
 mod real;
 mod simulated;
 mod stuck;

@@ -170,16 +170,16 @@ fn what_was_frozen_only_for_a_moment_is_a_slow_io() {
     for way in ways(test) {
         let Some(disk) = Frozen::new(test) else { return };
         let mut job = writer(&disk.mounted(), way);
-        job.length = Length::Time(Nanos(600_000_000));
+        job.length = Length::Time(Nanos(1_500_000_000));
         let measured = std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(300));
                 assert!(disk.freeze());
-                std::thread::sleep(Duration::from_millis(800));
+                // Until well after the load is to end, on a machine that has much else to do.
+                std::thread::sleep(Duration::from_millis(2700));
                 disk.thaw();
             });
-            let control = Control::default().with_patience(PATIENCE);
-            run(&job, &control, &mut |_| {}).unwrap()
+            run(&job, &Control::default(), &mut |_| {}).unwrap()
         });
         assert!(measured.latency(None).max().unwrap() > 500_000_000);
         assert!(measured.drain_ns.0 > 200_000_000, "{}", measured.drain_ns);

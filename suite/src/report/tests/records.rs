@@ -8,7 +8,7 @@ use crate::record::{
     CaseRecord, Conclusion, DiskRecord, Evidence, FORMAT, Host, Outcome, PlanRecord, Record,
     RoundRecord, Selection, Verdict,
 };
-use crate::units::{Nanos, Unit};
+use crate::units::{Nanos, Percentile, Unit};
 
 /// SplitMix64 (Steele, Lea and Flood 2014): a stream that is the same everywhere.
 struct Chance(u64);
@@ -174,6 +174,7 @@ pub(super) fn case(id: &str, what: &str, load: &Load, rounds: u32, seed: u64) ->
         id: id.to_owned(),
         setup: setup.to_owned(),
         workload: workload.to_owned(),
+        disks: load.members.clone(),
         what: what.to_owned(),
         parameters: parameters(&[
             ("block_size", &format!("{}KiB", load.block >> 10)),
@@ -203,22 +204,17 @@ pub(super) fn verdict(
     limits: &[f64],
 ) -> Verdict {
     let metric = condition.split(' ').next().unwrap_or("iops").to_owned();
+    let kind = IoKind::ALL.into_iter().find(|kind| metric.starts_with(kind.word()));
+    let percentile = metric.rsplit_once(".p").map(|(_, rank)| Percentile::parse(rank).unwrap());
+    let comparison = condition.split(' ').nth(1).unwrap_or_default();
     let value = |round: &Measurement| -> Option<f64> {
-        let kind = match metric.split('.').next() {
-            Some("read") => Some(IoKind::Read),
-            Some("write") => Some(IoKind::Write),
-            _ => None,
-        };
         let seconds = round.duration_ns.as_secs();
         Some(match unit {
             Unit::Iops => round.completed(kind) as f64 / seconds,
             Unit::BytesPerSecond => round.bytes(kind) as f64 / seconds,
             Unit::Count => round.errors(kind) as f64,
-            _ => match metric.rsplit_once(".p") {
-                Some((_, rank)) => {
-                    let rank = crate::units::Percentile::parse(rank).ok()?;
-                    round.latency(kind).percentile(rank)? as f64
-                }
+            _ => match percentile {
+                Some(percentile) => round.latency(kind).percentile(percentile)? as f64,
                 None => round.latency(kind).mean()?,
             },
         })
@@ -233,6 +229,9 @@ pub(super) fn verdict(
         outcome,
         evidence: Evidence {
             metric: metric.clone(),
+            kind,
+            percentile,
+            comparison: if limits.len() == 1 { comparison.to_owned() } else { String::new() },
             unit,
             measured: case.merged().as_ref().and_then(value),
             rounds,
@@ -307,21 +306,29 @@ pub(super) fn record(name: &str, cases: Vec<CaseRecord>, verdicts: Vec<Verdict>)
             baseline: None,
             bindings: vec![],
             selection: Selection::default(),
+            work_dir: None,
+            require_all: false,
         },
-        disks: vec![DiskRecord {
-            name: "scratch".to_owned(),
-            kind: "loopback".to_owned(),
-            path: Some("/var/tmp".to_owned()),
-            size_bytes: 256 << 20,
-            filesystem: Some("ext4".to_owned()),
-            block_device: Some("259:1 nvme0n1".to_owned()),
-            offset_align_bytes: 512,
-            memory_align_bytes: 4,
-        }],
+        disks: vec![scratch()],
         schedule: schedule.collect(),
         cases,
         verdicts,
         conclusion,
+    }
+}
+
+/// The disk that most cases ran on.
+fn scratch() -> DiskRecord {
+    DiskRecord {
+        name: "scratch".to_owned(),
+        kind: "loopback".to_owned(),
+        path: Some("/var/tmp".to_owned()),
+        size_bytes: 256 << 20,
+        filesystem: Some("ext4".to_owned()),
+        block_device: Some("259:1 nvme0n1".to_owned()),
+        driver: Some("nvme".to_owned()),
+        offset_align_bytes: 512,
+        memory_align_bytes: 4,
     }
 }
 

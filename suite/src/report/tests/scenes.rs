@@ -96,6 +96,7 @@ pub(super) fn mixed() -> Record {
         size_bytes: 2 << 30,
         filesystem: Some("xfs".to_owned()),
         block_device: None,
+        driver: None,
         offset_align_bytes: 4096,
         memory_align_bytes: 512,
     });
@@ -225,6 +226,7 @@ fn simulated(name: String) -> DiskRecord {
         size_bytes: 512 << 20,
         filesystem: None,
         block_device: None,
+        driver: None,
         offset_align_bytes: 512,
         memory_align_bytes: 512,
     }
