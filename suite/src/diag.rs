@@ -10,6 +10,8 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Group, Level, Patch, Renderer, Snippet};
 use serde::Serialize;
 
+use crate::units::escaped;
+
 /// How many diagnostics of one text are drawn; the rest is counted.
 const SHOWN_MAX: usize = 20;
 
@@ -148,34 +150,34 @@ impl Diagnostic {
     #[must_use]
     pub fn render(&self, source: &Source, color: bool) -> String {
         let text = &source.text;
-        let name = clean(&source.name);
+        let name = escaped(&source.name);
         let primary = AnnotationKind::Primary
             .span(clamped(text, &self.label.span))
-            .label(Some(clean(&self.label.text)).filter(|label| !label.is_empty()));
+            .label(Some(escaped(&self.label.text)).filter(|label| !label.is_empty()));
         let context = self.context.iter().map(|label| {
             AnnotationKind::Context
                 .span(clamped(text, &label.span))
-                .label(Some(clean(&label.text)).filter(|label| !label.is_empty()))
+                .label(Some(escaped(&label.text)).filter(|label| !label.is_empty()))
         });
         let snippet =
             Snippet::source(text).path(&name).annotation(primary).annotations(context.rev());
         let mut report = vec![
             Level::ERROR
-                .primary_title(clean(&self.message))
+                .primary_title(escaped(&self.message))
                 .id(self.code)
                 .element(snippet)
-                .elements(self.notes.iter().map(|note| Level::NOTE.message(clean(note)))),
+                .elements(self.notes.iter().map(|note| Level::NOTE.message(escaped(note)))),
         ];
         match &self.help {
             Some(Help { message, patch: Some((span, replacement)) }) => {
-                let patch = Patch::new(clamped(text, span), clean(replacement));
+                let patch = Patch::new(clamped(text, span), escaped(replacement));
                 let snippet = Snippet::source(text).patch(patch);
-                let title = Level::HELP.secondary_title(clean(message));
+                let title = Level::HELP.secondary_title(escaped(message));
                 report.push(Group::with_title(title).element(snippet));
             }
             Some(Help { message, patch: None }) => {
                 let group = report.remove(0);
-                report.push(group.element(Level::HELP.message(clean(message))));
+                report.push(group.element(Level::HELP.message(escaped(message))));
             }
             None => {}
         }
@@ -228,20 +230,6 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         }
     }
     best.filter(|_| !tied).map(|(_, candidate)| candidate)
-}
-
-/// `text` as it can be shown: control characters, which could move the cursor or colour the
-/// screen, become visible.
-fn clean(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
 }
 
 /// `span`, moved to where it lies in the text, between characters.
@@ -318,10 +306,10 @@ help: use the disk that exists
     fn control_characters_are_shown_and_not_sent() {
         let source = source("a\u{1b}[31mb\n");
         let drawn = Diagnostic::new("a::b", "\u{1b}[2J\r\u{7}", 0..3, "\u{9b}1m\n")
-            .note("\u{1b}]0;title\u{7}")
+            .note("\u{1b}]0;title\u{7}\u{202e}")
             .help("\u{8}")
             .render(&source, false);
-        assert!(drawn.chars().all(|c| c == '\n' || !c.is_control()), "{drawn:?}");
+        assert!(drawn.chars().all(|c| c == '\n' || !crate::units::acts(c)), "{drawn:?}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::cli::{load, out};
 use crate::plan;
 use crate::record::ExitCode;
+use crate::report::shell_word;
 use crate::units::counted;
 
 /// Arguments of `check`.
@@ -44,7 +45,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         }
     }
     if let (ExitCode::Passed, [only]) = (code, args.plans.as_slice()) {
-        out::say(&format!("next: diskproof show {}", only.display()));
+        out::say(&format!("next: diskproof show {}", shell_word(&only.to_string_lossy())));
     }
     code
 }

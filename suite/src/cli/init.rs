@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use crate::cli::out;
+use crate::cli::{load, out};
+use crate::diag::Source;
+use crate::plan::NAME_MAX;
 use crate::record::ExitCode;
 
 /// Arguments of `init`.
@@ -49,28 +51,38 @@ const PLACEHOLDER: &str = "@name@";
 
 pub(super) fn run(args: &Args) -> ExitCode {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if args.name.is_empty() || !args.name.chars().all(allowed) {
+    let path = PathBuf::from(format!("{}.toml", args.name));
+    let text = args.template.text().replace(PLACEHOLDER, &args.name);
+    // The language has the last word on names.
+    let source = Source { name: path.display().to_string(), text };
+    if !args.name.chars().all(allowed) || load::checked(&source, None).is_err() {
         out::error(&format!(
-            "`{}` can't be a plan's name: use a-z, 0-9 and -",
-            args.name.escape_default()
+            "`{}` can't be a plan's name\n  help: use at most {NAME_MAX} of a-z, 0-9 and -, with a \
+             letter or a digit first",
+            args.name
         ));
         return ExitCode::Invalid;
     }
-    let path = PathBuf::from(format!("{}.toml", args.name));
-    let text = args.template.text().replace(PLACEHOLDER, &args.name);
     let opened = OpenOptions::new().write(true).create_new(true).open(&path);
-    match opened.and_then(|mut file| file.write_all(text.as_bytes())) {
+    match opened.and_then(|mut file| file.write_all(source.text.as_bytes())) {
         Ok(()) => {
             out::print(&format!("wrote {}\n", path.display()));
             out::say(&format!("next: diskproof show {}", path.display()));
             ExitCode::Passed
         }
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            out::error(&format!("{} is there already, and stays as it is", path.display()));
+            out::error(&format!(
+                "{} is there already, and stays as it is\n  help: choose another name, or move it \
+                 away",
+                path.display()
+            ));
             ExitCode::Invalid
         }
         Err(error) => {
-            out::error(&format!("can't write {}: {error}", path.display()));
+            out::error(&format!(
+                "can't write {}: {error}\n  help: go to a folder you may write to",
+                path.display()
+            ));
             ExitCode::NotMeasured
         }
     }
@@ -79,8 +91,6 @@ pub(super) fn run(args: &Args) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::load;
-    use crate::diag::Source;
 
     #[test]
     fn every_template_is_a_sound_plan() {

@@ -7,9 +7,8 @@ use crate::cli::show::about;
 use crate::cli::{load, out};
 use crate::plan::Plan;
 use crate::record::ExitCode;
-use crate::report::escaped;
 use crate::session;
-use crate::units::counted;
+use crate::units::{counted, escaped};
 
 /// Arguments of `list`.
 #[derive(Debug, clap::Args)]
@@ -26,7 +25,13 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> ExitCode {
     let paths = match plan_files(&args.paths) {
         Ok(paths) if paths.is_empty() => {
-            out::error("no plan was found: a plan is a file whose name ends in .toml");
+            if args.json {
+                out::print("[]\n");
+            }
+            out::error(
+                "no plan was found: a plan is a file whose name ends in .toml\n  \
+                 help: write one to start from with `diskproof init NAME`",
+            );
             return ExitCode::NothingDecided;
         }
         Ok(paths) => paths,
@@ -61,7 +66,7 @@ fn as_text(path: &Path, plan: &Plan) -> String {
     let (least, most) = session::expected_time(plan);
     let mut text = format!(
         "{}: {}{}, {}, destroys nothing that exists\n",
-        path.display(),
+        escaped(&path.to_string_lossy()),
         plan.description.as_ref().map_or(String::new(), |words| format!("{}. ", escaped(words))),
         counted(plan.cases.len(), "case"),
         about(least, most),

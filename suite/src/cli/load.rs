@@ -1,5 +1,6 @@
 //! From a path on the command line to a checked plan, with everything that is wrong said.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::cli::out;
@@ -57,7 +58,8 @@ pub(super) fn checked(source: &Source, profile: Option<&str>) -> Result<Plan, St
 pub(super) fn read(path: &Path) -> Result<Source, String> {
     let name = path.display().to_string();
     let problem = |reason: &str| format!("can't read the plan {name}: {reason}");
-    let facts = std::fs::metadata(path).map_err(|error| problem(&error.to_string()))?;
+    let refused = |error: std::io::Error| problem(&format!("{error}\n  help: {}", help(&error)));
+    let facts = std::fs::metadata(path).map_err(refused)?;
     if facts.is_dir() {
         return Err(problem("it is a folder; name one plan in it (`diskproof list` shows them)"));
     }
@@ -67,12 +69,21 @@ pub(super) fn read(path: &Path) -> Result<Source, String> {
     if facts.len() > LONGEST_PLAN_BYTES {
         return Err(problem("it is larger than 1 MiB, which no plan is"));
     }
-    let bytes = std::fs::read(path).map_err(|error| problem(&error.to_string()))?;
+    let bytes = std::fs::read(path).map_err(refused)?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         problem(&format!("it is not UTF-8 text (first wrong byte at offset {at})"))
     })?;
     Ok(Source { name, text })
+}
+
+fn help(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::PermissionDenied => "run as a user who may read it, or `chmod +r` it",
+        _ => {
+            "`diskproof list FOLDER` shows the plans in a folder, `diskproof init NAME` writes one"
+        }
+    }
 }
 
 fn unknown_profile(name: &str, known: &[&str], plan: &str) -> String {

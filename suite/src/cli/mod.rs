@@ -17,6 +17,7 @@ mod show;
 mod signals;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::record::ExitCode;
 
@@ -93,6 +94,7 @@ pub fn main() -> std::process::ExitCode {
         out::error(&format!("can't prepare for the limit on file sizes: {error}"));
         return out::finish(ExitCode::NotMeasured);
     }
+    raise_open_files();
     let code = match cli.command {
         Command::Check(args) => check::run(&args),
         Command::Show(args) => show::run(&args),
@@ -103,6 +105,17 @@ pub fn main() -> std::process::ExitCode {
         Command::Completions(args) => completions::run(&args, Cli::command()),
     };
     out::finish(code)
+}
+
+/// Lets the process open as many files as it ever may: the usual soft limit is for the sake of
+/// programs that use select(2), and less than many disks and rings need. Where it stays as it is,
+/// an open that fails says so.
+fn raise_open_files() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+    {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
 }
 
 /// Help and version go to standard output with code 0, mistakes to standard error with code 2.

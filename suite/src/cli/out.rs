@@ -7,6 +7,7 @@ use anstream::ColorChoice;
 
 use super::Color;
 use crate::record::ExitCode;
+use crate::units::escaped_lines;
 
 /// Whether standard output stopped taking what it was given (a full disk; a closed pipe is fine).
 static OUTPUT_LOST: AtomicBool = AtomicBool::new(false);
@@ -39,8 +40,10 @@ pub(super) fn say(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
-/// Says what is wrong, in the look of a diagnostic without a place.
+/// Says what is wrong, in the look of a diagnostic without a place. What a plan's author wrote may
+/// be part of it, and comes out as text.
 pub(super) fn error(message: &str) {
+    let message = escaped_lines(message);
     let style = anstyle::Style::new().bold().fg_color(Some(anstyle::AnsiColor::Red.into()));
     say(&format!("{style}error{style:#}: {message}"));
 }

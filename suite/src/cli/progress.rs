@@ -13,7 +13,7 @@ use crate::cli::out;
 use crate::engine::Progress;
 use crate::measure::{IoKind, Measurement};
 use crate::session::{self, Event};
-use crate::units::{Nanos, Percentile, Unit, human};
+use crate::units::{Nanos, Percentile, Unit, escaped, human};
 
 /// What the person asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -129,7 +129,7 @@ impl Display {
                 self.keep(&finished(case, *round, outcome));
             }
             Event::Skipped { case, reasons } => {
-                self.keep(&format!("    SKIP {case}: {}", reasons.join("; ")));
+                self.keep(&format!("    SKIP {case}: {}", escaped(&reasons.join("; "))));
             }
             Event::SaveFailed(error) => {
                 self.keep(&format!(
@@ -239,7 +239,7 @@ impl Display {
 fn finished(case: &str, round: u32, outcome: &Result<&Measurement, &str>) -> String {
     let measurement = match outcome {
         Ok(measurement) => measurement,
-        Err(reason) => return format!("   ERROR {case} round {round}: {reason}"),
+        Err(reason) => return format!("   ERROR {case} round {round}: {}", escaped(reason)),
     };
     let lasted = measurement.duration_ns.as_secs().max(1e-9);
     let mut line = format!(

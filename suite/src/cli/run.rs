@@ -30,12 +30,28 @@ pub(super) struct RunArgs {
     /// Not the cases that match
     #[arg(long, value_name = "GLOB")]
     skip: Vec<String>,
-    /// Folder for the files of loopback disks
-    #[arg(long, value_name = "DIR", env = "DISKPROOF_WORK_DIR", default_value = "/var/tmp")]
-    work_dir: PathBuf,
+    /// Folder for the files of loopback disks [env: DISKPROOF_WORK_DIR=] [default: /var/tmp]
+    #[arg(long, value_name = "DIR")]
+    work_dir: Option<PathBuf>,
     /// Simulated disks in virtual time: to try a plan, not a disk
     #[arg(long, conflicts_with = "disks")]
     simulate: bool,
+}
+
+impl RunArgs {
+    /// The same again, as words of a command line.
+    pub(super) fn words(&self) -> Vec<String> {
+        let lossy = |text: &OsString| text.to_string_lossy().into_owned();
+        let mut words = Vec::new();
+        let mut say = |option: &str, value: String| words.extend([option.to_owned(), value]);
+        self.disks.iter().for_each(|disk| say("--disk", lossy(disk)));
+        self.profile.iter().for_each(|name| say("--profile", name.clone()));
+        self.cases.iter().for_each(|case| say("--case", case.clone()));
+        self.skip.iter().for_each(|case| say("--skip", case.clone()));
+        self.work_dir.iter().for_each(|dir| say("--work-dir", lossy(&dir.clone().into())));
+        words.extend(self.simulate.then(|| "--simulate".to_owned()));
+        words
+    }
 }
 
 /// Arguments of `run`.
@@ -62,7 +78,7 @@ pub(super) struct Args {
     /// Make a case that can't run here an error rather than a skip
     #[arg(long, env = "DISKPROOF_REQUIRE_ALL", value_parser = FalseyValueParser::new())]
     require_all: bool,
-    /// How progress is shown, on standard error
+    /// How progress is shown, on standard error; SIGUSR1 asks for it at any time
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Setting::Auto)]
     progress: Setting,
     /// Only say what would happen, as `diskproof show` does
@@ -138,10 +154,17 @@ pub(super) fn request(
         simulate: args.simulate.then(DiskModel::default),
         baseline,
         baseline_path,
-        work_dir: args.work_dir.clone(),
+        work_dir: work_dir(args.work_dir.as_ref()),
         record_path: None,
         require_all: false,
     })
+}
+
+/// What was given; else what the environment says, where empty is nothing, as elsewhere.
+fn work_dir(given: Option<&PathBuf>) -> PathBuf {
+    let environment = || std::env::var_os("DISKPROOF_WORK_DIR").filter(|path| !path.is_empty());
+    let other = || environment().map_or_else(|| session::WORK_DIR.into(), PathBuf::from);
+    given.cloned().unwrap_or_else(other)
 }
 
 /// Says why a run could not begin.
@@ -152,6 +175,7 @@ pub(super) fn complain(error: &SessionError) -> ExitCode {
             ExitCode::NothingDecided
         }
         SessionError::Usage(found) => show::troubles(found),
+        SessionError::Unanswerable(conditions) => unanswerable(&error.to_string(), conditions),
         SessionError::NotKept(_) => {
             out::error(&format!(
                 "{}\n  help: choose another folder for the reports with `--out DIR`",
@@ -160,6 +184,17 @@ pub(super) fn complain(error: &SessionError) -> ExitCode {
             ExitCode::NotMeasured
         }
     }
+}
+
+/// Names the conditions that no measurement could answer.
+fn unanswerable(message: &str, conditions: &[String]) -> ExitCode {
+    let list = conditions.join("\n  ");
+    out::error(&format!(
+        "{message}:\n  {list}\n  \
+         help: give a record of the same cases with `--baseline FILE`; to make the \
+         first one, give these conditions `level = \"warn\"` for a run"
+    ));
+    ExitCode::Invalid
 }
 
 /// The exit code for a trouble with storage.
@@ -176,7 +211,10 @@ fn dry_run(request: &Request) -> ExitCode {
     match session::preview(request) {
         Ok(preview) => {
             out::print(&show::text(&request.plan, &preview));
-            show::troubles(&preview.troubles)
+            match session::unanswerable(request, &preview) {
+                none if none.is_empty() => show::troubles(&preview.troubles),
+                some => complain(&SessionError::Unanswerable(some)),
+            }
         }
         Err(error) => complain(&error),
     }

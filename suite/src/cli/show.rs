@@ -7,10 +7,10 @@ use crate::cli::run::{RunArgs, complain, request};
 use crate::cli::{load, out};
 use crate::plan::Plan;
 use crate::record::ExitCode;
-use crate::report::escaped;
+use crate::report::shell_word;
 use crate::rig::{RigError, Survey, SurveyedDisk};
 use crate::session::{self, CasePreview, Preview};
-use crate::units::{Bytes, Nanos, counted, human_bytes};
+use crate::units::{Bytes, Nanos, counted, escaped, human_bytes};
 
 /// Arguments of `show`.
 #[derive(Debug, clap::Args)]
@@ -48,7 +48,10 @@ pub(super) fn run(args: &Args) -> ExitCode {
     }
     let code = troubles(&preview.troubles);
     if code == ExitCode::Passed && !args.json {
-        out::say(&format!("next: diskproof run {}", args.plan.display()));
+        let options = args.common.words().into_iter();
+        let words = options.chain([args.plan.to_string_lossy().into_owned()]);
+        let words: Vec<_> = words.map(|word| shell_word(&word)).collect();
+        out::say(&format!("next: diskproof run {}", words.join(" ")));
     }
     code
 }
@@ -218,7 +221,7 @@ fn case(outlined: &CasePreview) -> String {
 }
 
 fn row(head: &str, name: &str, what: &str) -> String {
-    format!("  {head:<9} {name:<16} {what}").trim_end().to_owned() + "\n"
+    format!("  {head:<9} {name:<16} {}", escaped(what)).trim_end().to_owned() + "\n"
 }
 
 fn shortened(names: &[String]) -> String {

@@ -51,7 +51,7 @@ pub use warnings::warnings;
 
 use examine::Court;
 
-use crate::plan::Plan;
+use crate::plan::{Assertion, Level, Plan};
 use crate::record::{Record, Verdict};
 
 /// A verdict on every condition whose case is in the record, in the plan's order. The record is
@@ -62,6 +62,26 @@ pub fn judge(plan: &Plan, record: &Record, baseline: Option<&Record>) -> Vec<Ver
     let court = Court::new(plan, record, baseline);
     let rulings = plan.assertions.iter().filter_map(|assertion| court.rule(assertion));
     rulings.map(|ruling| ruling.verdict).collect()
+}
+
+/// The gates that no measurement could answer, for want of something to compare with: what is
+/// wrong with the baseline beside each. For before a run, whose record has no rounds so far.
+#[must_use]
+pub fn unanswerable<'p>(
+    plan: &'p Plan,
+    record: &Record,
+    baseline: Option<&Record>,
+) -> Vec<(&'p Assertion, String)> {
+    let gates = plan.assertions.iter().filter(|assertion| {
+        assertion.level == Level::Gate && assertion.condition.test.needs_baseline()
+    });
+    let answers = gates.filter_map(|assertion| {
+        let id = plan.cases[assertion.case].id.to_string();
+        let case = record.cases.iter().find(|case| case.id == id && case.skipped.is_empty())?;
+        let metric = assertion.condition.metric;
+        Some((assertion, reference::without_answer(record, case, metric, baseline)?))
+    });
+    answers.collect()
 }
 
 /// The cases that more rounds could decide, as rising indices into [`Plan::cases`]: those with an

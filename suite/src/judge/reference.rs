@@ -3,8 +3,11 @@
 use super::examine::{Court, Matter, Pair, Stop};
 use super::scene;
 use super::value::{Figures, Missing, trouble};
-use crate::plan::{Assertion, EngineChoice};
+use crate::plan::{Assertion, EngineChoice, Metric};
 use crate::record::{CaseRecord, Evidence, Record};
+
+const BASELINE: &str = "the baseline";
+const NO_BASELINE: &str = "no baseline was given: --baseline FILE";
 
 impl Court<'_> {
     /// The case paired by round with another one.
@@ -71,18 +74,17 @@ impl Court<'_> {
         figures: &Figures,
         evidence: &mut Evidence,
     ) -> Result<Matter, Stop> {
-        const NAME: &str = "the baseline";
         evidence.reference = Some("baseline".to_owned());
         let Some(baseline) = self.baseline else {
-            return Err(Stop::error("no baseline was given: --baseline FILE"));
+            return Err(Stop::error(NO_BASELINE));
         };
         let earlier = comparable(self.record, case, baseline)?;
         if self.left_to_us(assertion.case) {
-            same_backend(case, earlier, NAME)?;
+            same_backend(case, earlier, BASELINE)?;
         }
         let metric = assertion.condition.metric;
         let theirs = Figures::of(metric, earlier, |_| true);
-        let reference = Some(reference_value(&theirs, NAME)?);
+        let reference = Some(reference_value(&theirs, BASELINE)?);
         let whole = figures.whole.clone().map_err(|missing| Stop::error(missing.reason()))?;
         let rounds = figures.rounds.iter().filter_map(|(_, value)| value.clone().ok());
         let differences = scene::differences(self.record, case, baseline, earlier);
@@ -90,7 +92,7 @@ impl Court<'_> {
             format!("the baseline is of another machine or other disks: {}", differences.join(", "))
         });
         let unseen = self.doubts(metric, assertion.case, baseline, earlier).into_iter();
-        let unseen = unseen.map(|doubt| format!("{NAME}: {doubt}"));
+        let unseen = unseen.map(|doubt| format!("{BASELINE}: {doubt}"));
         Ok(Matter {
             doubts: elsewhere.into_iter().chain(unseen).collect(),
             whole: Pair { value: whole, reference },
@@ -166,6 +168,21 @@ fn comparable<'r>(
         Some(difference) => Err(Stop::error(format!("the baseline did other work: {difference}"))),
         None => Ok(earlier),
     }
+}
+
+/// Why nothing that could be measured of `case` in the run of `record` would answer a question
+/// about `metric` in comparison with the baseline, as far as that is known before any round.
+pub(super) fn without_answer(
+    record: &Record,
+    case: &CaseRecord,
+    metric: Metric,
+    baseline: Option<&Record>,
+) -> Option<String> {
+    let answer = baseline.ok_or_else(|| Stop::error(NO_BASELINE)).and_then(|baseline| {
+        let earlier = comparable(record, case, baseline)?;
+        reference_value(&Figures::of(metric, earlier, |_| true), BASELINE)
+    });
+    answer.err().map(|stop| stop.reason)
 }
 
 /// The first parameter of the load that differs. Seeds choose among equal loads, and may.

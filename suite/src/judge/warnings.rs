@@ -126,13 +126,21 @@ impl Pace {
 
 fn first_interval(rounds: &[&Measurement]) -> Option<String> {
     let off: Vec<f64> = rounds.iter().filter_map(|round| first_interval_off(round)).collect();
-    (2 * off.len() > rounds.len()).then(|| {
-        let (percent, word) = size_and_word(median(&off), "above", "below");
+    let one_way = one_way(&off);
+    (2 * one_way.len() > rounds.len()).then(|| {
+        let (percent, word) = size_and_word(median(&one_way), "above", "below");
         format!(
             "the first moments were {percent:.0} % {word} the rest and count into the figures; \
              raise `warmup`"
         )
     })
+}
+
+/// Those of the shares that point to where most of them do: rounds that contradict each other are
+/// chance.
+fn one_way(shares: &[f64]) -> Vec<f64> {
+    let (up, down): (Vec<f64>, Vec<f64>) = shares.iter().partition(|share| **share > 0.0);
+    if up.len() > down.len() { up } else { down }
 }
 
 /// By which share the first interval is off the median of the rest, if by too much.
@@ -149,8 +157,7 @@ fn first_interval_off(round: &Measurement) -> Option<f64> {
 
 fn drift(rounds: &[&Measurement]) -> Option<String> {
     let drifts: Vec<f64> = rounds.iter().filter_map(|round| drift_of(round)).collect();
-    let (up, down): (Vec<f64>, Vec<f64>) = drifts.iter().partition(|drift| **drift > 0.0);
-    let most = if up.len() > down.len() { up } else { down };
+    let most = one_way(&drifts);
     (2 * most.len() > rounds.len()).then(|| {
         let (percent, word) = size_and_word(median(&most), "rising", "falling");
         format!(

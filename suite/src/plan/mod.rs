@@ -27,4 +27,4 @@ pub use model::{
     Inconclusive, Layout, Limit, Order, Place, Plan, Point, Region, Rounds, RunOptions, Rw, Setup,
     Stripe, StripeDriver, Sync, Workload,
 };
-pub use raw::{RawPlan, parse};
+pub use raw::{NAME_MAX, RawPlan, parse};

@@ -1,7 +1,7 @@
 //! A record as a file: read with every doubt, written whole or not at all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,17 +36,21 @@ impl Record {
             path: path.display().to_string(),
             reason: reason.to_owned(),
         };
-        let file = File::open(path).map_err(failed)?;
-        let found = file.metadata().map_err(failed)?;
+        // Before it is opened: to open a FIFO would be to wait for somebody who writes to it.
+        let found = fs::metadata(path).map_err(failed)?;
         if found.is_dir() {
             return Err(malformed("it is a folder; name the record.json in it"));
         }
-        // The length of a pipe is not known before its end, hence the second look.
+        if !found.is_file() {
+            return Err(malformed("it is not a regular file"));
+        }
+        // It may grow, hence the second look.
         let too_large = "it is larger than 1 GiB";
         if found.len() > MAX_BYTES {
             return Err(malformed(too_large));
         }
         let mut text = Vec::new();
+        let file = File::open(path).map_err(failed)?;
         file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
         if text.len() as u64 > MAX_BYTES {
             return Err(malformed(too_large));
@@ -80,10 +84,14 @@ impl Record {
     #[expect(clippy::missing_panics_doc, reason = "there is nothing that could panic")]
     pub fn to_json(&self) -> Vec<u8> {
         let mut text = Vec::new();
-        let mut writer = serde_json::Serializer::with_formatter(&mut text, Layout::default());
-        self.serialize(&mut writer).expect("memory takes it all, and every key is text");
-        text.push(b'\n');
+        self.write_json(&mut text).expect("memory takes it all, and every key is text");
         text
+    }
+
+    fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut writer = serde_json::Serializer::with_formatter(&mut *out, Layout::default());
+        self.serialize(&mut writer)?;
+        out.write_all(b"\n")
     }
 
     /// Writes the record to `path`, whole or not at all: what was there before stays until all of
@@ -110,8 +118,11 @@ impl Record {
         if let Some(reason) = self.flaw() {
             return Err(RecordError::Unsound { path: name(), reason });
         }
-        let text = self.to_json();
-        let write = |file: &mut File| file.write_all(&text);
+        // A record of many cases has megabytes: they are not gathered first.
+        let write = |file: &mut File| {
+            let mut out = BufWriter::with_capacity(1 << 16, file);
+            self.write_json(&mut out).and_then(|()| out.flush())
+        };
         write_whole(path, fate, write).map_err(|source| RecordError::Io {
             operation: "write",
             path: name(),

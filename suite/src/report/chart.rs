@@ -5,9 +5,8 @@
 
 use std::fmt::Write as _;
 
-use super::text::escaped;
 use crate::measure::{Histogram, IoKind, Measurement};
-use crate::units::{Unit, human, human_short};
+use crate::units::{Unit, escaped, human, human_short};
 
 /// Points of one line over time; more are a finer line than the screen can show.
 const TIME_POINTS: usize = 120;

@@ -12,9 +12,9 @@ use super::detail::{CaseView, FiguresView, case_view, figures_view, mark_of};
 use super::facts::{
     self, Mark, compared, headline, measured_and_limit, notices, spread, verdicts_worst_first,
 };
-use super::text::{clipped, elapsed, escaped, escaped_lines};
+use super::text::{clipped, elapsed};
 use crate::record::{Evidence, Record, Verdict};
-use crate::units::{Bytes, counted, human_bytes};
+use crate::units::{Bytes, counted, escaped, escaped_lines, human_bytes};
 
 /// The largest page; what a browser on a phone opens without trouble.
 const LIMIT: usize = 20 << 20;

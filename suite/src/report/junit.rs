@@ -8,8 +8,9 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use super::facts::{self, compared, exact, measured_and_limit, spread, troubles};
-use super::text::{acts, clipped};
+use super::text::clipped;
 use crate::record::{CaseRecord, Evidence, Outcome, Record, Verdict};
+use crate::units::acts;
 
 /// Longest name or message; the rest of a monster says nothing more.
 const NAME: usize = 500;

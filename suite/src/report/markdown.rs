@@ -7,9 +7,9 @@ use super::facts::{
     self, Mark, compared, figures, headline, measured_and_limit, notices, spread, untold_troubles,
     verdicts_worst_first,
 };
-use super::text::{clipped, elapsed, escaped};
+use super::text::{clipped, elapsed};
 use crate::record::{Record, Verdict};
-use crate::units::counted;
+use crate::units::{counted, escaped};
 
 /// Bytes of the whole; an upload of more than 1 MiB is thrown away.
 const LIMIT: usize = 1_000_000;

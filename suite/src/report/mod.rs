@@ -21,6 +21,5 @@ mod tests;
 pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;
-pub(crate) use text::escaped;
-
 pub use terminal::{ReportPaths, Style, terminal};
+pub(crate) use text::shell_word;

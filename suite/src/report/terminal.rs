@@ -8,9 +8,9 @@ use anstyle::{AnsiColor, Effects};
 use super::facts::{
     self, Mark, compared, figures, headline, measured_and_limit, notices, spread, untold_troubles,
 };
-use super::text::{clipped, columns, elapsed, escaped, wrapped};
+use super::text::{clipped, columns, elapsed, wrapped};
 use crate::record::{CaseRecord, Outcome, Record, Verdict};
-use crate::units::{Unit, counted};
+use crate::units::{Unit, counted, escaped};
 
 /// How the text may look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,45 +1,10 @@
-//! Text that came from elsewhere, made safe and legible; and small words and layouts.
+//! Small words and layouts, and text that came from elsewhere made legible.
 
 use std::fmt::Write as _;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Whether a character would act on the reader's screen in place of being seen: controls, and
-/// those that turn the direction of writing or join what stands around them.
-pub(super) fn acts(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-        || u32::from(c) & 0xfffe == 0xfffe
-        || matches!(c, '\u{fdd0}'..='\u{fdef}')
-}
-
-/// One line in which nothing acts: `ESC` becomes `\u{1b}`, as text.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            c if acts(c) => {
-                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// Several lines for a page: as [`escaped`], but line ends and tabs stay.
-pub(super) fn escaped_lines(text: &str) -> String {
-    let lines = text.split('\n').map(|line| {
-        let line = line.strip_suffix('\r').unwrap_or(line);
-        line.split('\t').map(escaped).collect::<Vec<_>>().join("\t")
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
+use crate::units::acts;
 
 /// At most `limit` characters, the last one an ellipsis where something was cut.
 pub(super) fn clipped(text: &str, limit: usize) -> String {
@@ -98,7 +63,7 @@ fn fitting(text: &str, width: usize) -> usize {
 
 /// A word of a shell command, quoted where it has to be. Controls take the `$'…'` form that bash
 /// and zsh read, so that a command on the screen is what is run and does nothing before.
-pub(super) fn shell_word(word: &str) -> String {
+pub(crate) fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./=:,@%+-".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -151,13 +116,6 @@ pub(super) fn grouped(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_that_acts_is_left() {
-        let nasty = "a\u{1b}[31mb\0c\u{202e}d\u{fffe}e\nf";
-        assert_eq!(escaped(nasty), "a\\u{1b}[31mb\\u{0}c\\u{202e}d\\u{fffe}e\\nf");
-        assert_eq!(escaped_lines("a\r\n\tb\rc\n"), "a\n\tb\\rc\n");
-    }
 
     #[test]
     fn words_wrap_and_monsters_are_cut() {

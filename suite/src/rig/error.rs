@@ -274,10 +274,24 @@ impl RigError {
     pub fn help(&self) -> Option<String> {
         let help = match self {
             Self::UnknownDisk { nearest: Some(name), .. } => format!("did you mean `{name}`?"),
+            Self::UnknownDisk { known, .. } => {
+                format!("bind it as `--disk {}=PATH`", known.first()?)
+            }
+            Self::MalformedBinding { .. } => {
+                "the names are those of the plan: `diskproof show PLAN` lists them".into()
+            }
+            Self::EmptyPath { name } => {
+                format!("commas divide paths, with one on both sides: `--disk {name}=/a,/b`")
+            }
+            Self::SamePath { .. } => {
+                "bind each to a device or a file of its own, or all to one directory".into()
+            }
             Self::BoundTwice { name } => format!("give `--disk {name}=…` once"),
             Self::WrongCount { name, .. } => {
                 format!(
-                    "give as many paths, or one directory for all: `--disk {name}=/mnt/somewhere`"
+                    "commas divide paths: give as many as that, or one directory for all: \
+                     `--disk {name}=/mnt/somewhere`; a path with a comma in it needs a link \
+                     without one"
                 )
             }
             Self::SizeMissing { disk, .. } => {
@@ -382,6 +396,7 @@ fn system_help(source: &io::Error) -> Option<&'static str> {
         Errno::EMFILE | Errno::ENFILE => {
             Some("there are too many open files: raise the limit with `ulimit -n`")
         }
+        Errno::ENOMEM => Some("there is too little memory: end other programs, or use fewer disks"),
         Errno::EIO => Some("the disk failed: see the kernel's log (`dmesg`)"),
         _ => None,
     }

@@ -198,7 +198,7 @@ fn all_wrong_bindings_are_reported_at_once() {
         ]
     );
     assert_eq!(errors[0].help().as_deref(), Some("did you mean `data`?"));
-    assert_eq!(errors[3].help(), None);
+    assert_eq!(errors[3].help().as_deref(), Some("bind it as `--disk data=PATH`"));
 }
 
 #[test]

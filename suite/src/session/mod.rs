@@ -24,13 +24,18 @@ use thiserror::Error;
 pub use events::Event;
 pub use opening::not_begun;
 pub use preview::{CasePreview, Preview, expected_time, preview};
-pub use run::{Finished, run, with_causes};
+pub use run::{Finished, run, unanswerable, with_causes};
 pub use words::sentence;
 
 use crate::model::DiskModel;
 use crate::plan::{self, Plan};
 use crate::record::{Record, RecordError, Selection};
 use crate::rig::{Binding, RigError};
+use crate::units::counted;
+
+/// Folder for loopback files where nothing else is asked for: on a disk, where `/tmp` often is
+/// not.
+pub const WORK_DIR: &str = "/var/tmp";
 
 /// What is to be run, and how.
 #[derive(Debug, Clone)]
@@ -68,6 +73,9 @@ pub enum SessionError {
     /// The command line or the plan asks for what can't be meant here: everything that is wrong.
     #[error("the disks that were asked for can't be used")]
     Usage(Vec<RigError>),
+    /// Conditions that no measurement could answer: each with its reason, a sentence each.
+    #[error("{} can't be answered by anything that is measured", counted(.0.len(), "condition"))]
+    Unanswerable(Vec<String>),
     /// The record can't be written, so that whatever is measured would be lost.
     #[error("the record can't be kept")]
     NotKept(#[source] RecordError),

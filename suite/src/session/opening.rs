@@ -1,5 +1,7 @@
 //! The record as it stands before anything was measured.
 
+use std::path::Path;
+
 use super::rounds::simulated_bytes;
 use super::{Preview, Request, run::now, words};
 use crate::judge::{self, Circumstances};
@@ -107,6 +109,8 @@ fn plan(request: &Request) -> PlanRecord {
         let paths = binding.paths.iter().map(|path| path.display().to_string());
         (binding.name.clone(), paths.collect())
     });
+    let usual = request.work_dir == Path::new(super::WORK_DIR) || request.simulate.is_some();
+    let work_dir = Some(&request.work_dir).filter(|_| !usual);
     PlanRecord {
         name: request.plan.name.clone(),
         description: request.plan.description.clone(),
@@ -116,7 +120,7 @@ fn plan(request: &Request) -> PlanRecord {
         bindings: bindings.collect(),
         baseline: request.baseline_path.clone(),
         selection: request.selection.clone(),
-        work_dir: None,
+        work_dir: work_dir.map(|folder| folder.display().to_string()),
         require_all: request.require_all,
     }
 }

@@ -8,7 +8,7 @@ use super::Request;
 use super::backends::back_ends;
 use super::books::Books;
 use super::job;
-use super::run::with_causes;
+use super::run::{with_causes, with_help};
 use crate::engine::{Backend, Control, DeviceFile, Engine, EngineError, Progress, Storage, Target};
 use crate::measure::Measurement;
 use crate::model::DiskModel;
@@ -111,10 +111,10 @@ impl<'r> Bench<'r> {
             write: case.workload.writes(),
             fresh: job::wants_fresh_file(&case.workload),
         };
-        let members = rig.open(case.setup, access).map_err(|error| with_causes(&error))?;
+        let members = rig.open(case.setup, access).map_err(|error| with_help(&error))?;
         if !access.direct {
             for member in &members {
-                member.drop_cache().map_err(|error| with_causes(&error))?;
+                member.drop_cache().map_err(|error| with_help(&error))?;
             }
         }
         Ok(members)

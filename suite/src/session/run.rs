@@ -53,6 +53,10 @@ pub fn run(
         return Err(SessionError::Usage(usage));
     }
     let looked = Preview { troubles, ..looked };
+    let unanswerable = unanswerable(request, &looked);
+    if !unanswerable.is_empty() {
+        return Err(SessionError::Unanswerable(unanswerable));
+    }
     tell(&Event::Previewed(&looked));
     let record = opening::record(request, &looked);
     let mut story = Story {
@@ -81,6 +85,20 @@ pub fn run(
         troubles: story.troubles,
         left_behind,
     })
+}
+
+/// The gates that no measurement could answer, as they are known before a run: a sentence each,
+/// without a full stop.
+#[must_use]
+pub fn unanswerable(request: &Request, looked: &Preview) -> Vec<String> {
+    let record = opening::record(request, looked);
+    let found = judge::unanswerable(&request.plan, &record, request.baseline.as_ref());
+    let told = found.into_iter().map(|(assertion, reason)| {
+        let case = &request.plan.cases[assertion.case].id;
+        let (text, line) = (&assertion.text, assertion.line);
+        format!("`{text}` on {case} ({}:{line}): {reason}", request.plan_path)
+    });
+    told.collect()
 }
 
 /// Unmakes what was made. Returns what is left, a sentence each.
@@ -170,7 +188,7 @@ impl Story<'_> {
             0 => String::new(),
             count => format!(" (and {count} more)"),
         };
-        let reason = format!("the storage can't be had: {}{more}", with_causes(first));
+        let reason = format!("the storage can't be had: {}{more}", with_help(first));
         for case in self.record.cases.iter_mut().filter(|case| case.skipped.is_empty()) {
             case.rounds.push(RoundRecord {
                 round: 1,
@@ -301,6 +319,12 @@ impl Story<'_> {
             (self.tell)(&Event::SaveFailed(error));
         }
     }
+}
+
+/// A trouble with storage, what caused it, and what would help.
+pub(super) fn with_help(trouble: &RigError) -> String {
+    let help = trouble.help().map_or_else(String::new, |help| format!("; {help}"));
+    with_causes(trouble) + &help
 }
 
 /// An error with everything that caused it.

@@ -8,12 +8,14 @@
 //!
 //! This module does not know what a quantity is for.
 
+mod text;
 mod words;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use text::{acts, escaped, escaped_lines};
 pub use words::{counted, human, human_bytes, human_short};
 
 /// Why a text is not a quantity, and what to write in its place.

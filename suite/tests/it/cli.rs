@@ -198,7 +198,9 @@ fn list_names_plans_and_their_cases() {
     let scratch = Scratch::new();
     scratch.run(&["list"]).expect(2).says("plans");
     fs::create_dir(scratch.path("plans")).expect("a folder");
-    scratch.run(&["list"]).expect(4).says("no plan was found");
+    scratch.run(&["list"]).expect(4).says("no plan was found").says("help: ");
+    let ran = scratch.run(&["list", "--json"]).expect(4);
+    assert_eq!(json(&ran), Value::Array(Vec::new()));
     scratch.write("plans/small.toml", SMALL);
     scratch.write("plans/notes.md", "not a plan");
     let ran = scratch.run(&["list"]).expect(0);
@@ -263,6 +265,92 @@ fn show_says_what_would_happen_and_makes_nothing() {
 }
 
 #[test]
+fn what_comes_next_can_be_pasted() {
+    let scratch = Scratch::new();
+    scratch.write("it's a plan.toml", SMALL);
+    let ran = scratch.run(&["check", "it's a plan.toml"]).expect(0);
+    ran.says("next: diskproof show 'it'\\''s a plan.toml'");
+    fs::create_dir(scratch.path("a b")).expect("a folder");
+    let args =
+        ["show", "it's a plan.toml", "--disk", "a=a b", "--profile", "quick", "--skip", "*d"];
+    let ran = scratch.run(&args).expect(0);
+    ran.says(
+        "next: diskproof run --disk 'a=a b' --profile quick --skip '*d' 'it'\\''s a plan.toml'",
+    );
+    let ran = scratch.run(&["show", "it's a plan.toml", "--simulate"]).expect(0);
+    let next = ran.stderr.lines().find_map(|line| line.strip_prefix("next: ")).expect("a command");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", next]);
+    scratch.prepare(&mut command);
+    Live::start(&mut command).finish().expect(0);
+}
+
+#[test]
+fn the_work_folder_of_the_environment_is_none_when_empty() {
+    let scratch = Scratch::new();
+    scratch.write("small.toml", SMALL);
+    let show = |value: &str, args: &[&str]| {
+        let args = [&["show", "small.toml"], args].concat();
+        Live::start(scratch.program(&args).env("DISKPROOF_WORK_DIR", value)).finish()
+    };
+    show("", &[]).expect(0).prints("in /var/tmp");
+    show("work", &[]).expect(0).prints("in work");
+    show("work", &["--work-dir", "."]).expect(0).prints("in . ");
+    show("work", &["--work-dir", ""]).expect(2).says("--work-dir");
+}
+
+#[test]
+fn a_run_knows_how_it_was_asked_for() {
+    let scratch = Scratch::new();
+    let work = scratch.work().display().to_string();
+    scratch.run_plan(SMALL, &["--require-all"]).expect(0);
+    let plan = scratch.record().plan;
+    assert_eq!((plan.work_dir, plan.require_all), (Some(work), true));
+    scratch.run_plan(SMALL, &["--simulate"]).expect(0);
+    let plan = scratch.record().plan;
+    assert_eq!((plan.work_dir, plan.require_all), (None, false));
+}
+
+#[test]
+fn every_refusal_says_what_would_help() {
+    let scratch = Scratch::new();
+    scratch.write("small.toml", SMALL);
+    scratch.write(
+        "two.toml",
+        SMALL.replace("[disks.a]", "[disks.a]\ncount = 2").replace(
+            "disks = [\"a\"]",
+            "disks = [\"a\"]\nstripe = { driver = \"engine\", chunk = \"64KiB\" }",
+        ),
+    );
+    scratch.write("one", vec![1_u8; 4 << 20]);
+    for (plan, binding) in [
+        ("small.toml", "a=/proc"),
+        ("small.toml", "a=/sys"),
+        ("small.toml", "a=one,two"),
+        ("small.toml", "a=one,"),
+        ("small.toml", "a"),
+        ("small.toml", "b=one"),
+        ("small.toml", "a=/dev/null"),
+        ("small.toml", "a=nowhere"),
+        ("two.toml", "a=one"),
+        ("two.toml", "a=one,one"),
+        ("two.toml", "a=one,./one"),
+    ] {
+        let ran = scratch.run(&["run", plan, "--disk", binding]);
+        assert!(matches!(ran.status.code(), Some(2 | 3 | 6)), "{binding}: {}", ran.stderr);
+        let errors = ran.stderr.matches("error: ").count();
+        let helps = ran.stderr.matches("help: ").count();
+        assert!(errors > 0 && helps >= errors, "{binding}: {}", ran.stderr);
+    }
+    scratch.run(&["run", "small.toml", "--disk", "a=x,y"]).expect(2).says("commas divide paths");
+    for plan in ["gone.toml", "."] {
+        scratch.run(&["check", plan]).expect(2).says("diskproof list");
+    }
+    scratch.run(&["init", "one"]).expect(0);
+    scratch.run(&["init", "one"]).expect(2).says("help: ");
+}
+
+#[test]
 fn show_and_run_meet_the_same_troubles() {
     let scratch = Scratch::new();
     scratch.write("small.toml", SMALL.replace("4MiB", "1000TiB"));
@@ -292,9 +380,13 @@ fn init_writes_a_plan_that_runs_and_never_over_one() {
         scratch.run(&["init", template, "--template", template]).expect(0);
         scratch.run(&["check", &format!("{template}.toml")]).expect(0);
     }
-    for name in ["", "../up", "Capital", "with space", "a/b"] {
-        scratch.run(&["init", name]).expect(2);
+    let long = "a".repeat(65);
+    for name in ["", "../up", "Capital", "with space", "a/b", &long] {
+        scratch.run(&["init", name]).expect(2).says("can't be a plan's name").says("at most 64");
+        assert!(!scratch.path(&format!("{name}.toml")).exists(), "{name}");
     }
+    scratch.run(&["init", &long[1..]]).expect(0);
+    scratch.run(&["check", &format!("{}.toml", &long[1..])]).expect(0);
     assert!(!scratch.path("../up.toml").exists());
 }
 
@@ -426,9 +518,31 @@ fn a_run_is_held_against_an_earlier_one() {
         assert!(record.verdicts[0].evidence.ratio.is_some());
         assert_eq!(record.plan.baseline.as_deref(), Some("base.json"));
     }
-    // Without one the question has no answer, which is never a pass.
-    let ran = scratch.run_plan(&against_baseline("iops >= 1 x baseline"), &["--simulate"]);
-    ran.expect(3).prints("--baseline FILE");
+}
+
+#[test]
+fn a_question_without_a_baseline_is_refused_before_anything_is_made() {
+    let scratch = Scratch::new();
+    let plan = against_baseline("iops >= 0.5 x baseline");
+    for args in [&[][..], &["--simulate"], &["--dry-run"]] {
+        let ran = scratch.run_plan(&plan, args).expect(2);
+        let ran = ran.says("2 conditions can't be answered by anything that is measured");
+        let ran = ran.says("`iops >= 0.5 x baseline` on s/write (plan.toml:");
+        let ran = ran.says("no baseline was given").says("help: give a record");
+        assert!(!ran.stderr.contains("FILL"), "{}", ran.stderr);
+        assert!(!scratch.path("out").exists());
+    }
+    scratch.run(&["check", "plan.toml"]).expect(0);
+    scratch.run(&["show", "plan.toml"]).expect(0).prints("run --baseline FILE");
+    // Only what is run is asked, and only a gate needs its answer: so the first one is made.
+    let warn = plan.replace(
+        "[run]",
+        "level = \"warn\"\n[[expect]]\ncase = \"*\"\nthat = \"errors = 0\"\n[run]",
+    );
+    scratch.run_plan(&warn, &["--simulate"]).expect(0);
+    fs::rename(scratch.path("out/record.json"), scratch.path("base.json")).expect("a baseline");
+    scratch.run_plan(&plan, &["--simulate", "--baseline", "base.json"]).expect(0);
+    scratch.assert_clean();
 }
 
 #[test]
@@ -438,9 +552,16 @@ fn a_baseline_that_measured_something_else_is_no_baseline() {
     let other = SMALL.replace("rw = \"randread\"", "rw = \"randread\"\nblock_size = \"8KiB\"");
     scratch.run_plan(&other, &["--simulate", "--case", "*/read"]).expect(0);
     fs::rename(scratch.path("out/record.json"), scratch.path("base.json")).expect("a baseline");
-    let ran = scratch.run_plan(&plan, &["--simulate", "--baseline", "base.json"]).expect(3);
-    let reasons = ran.prints("block_size was 8KiB there and is 4KiB here");
-    reasons.prints("the baseline has no case s/write");
+    let ran = scratch.run_plan(&plan, &["--simulate", "--baseline", "base.json"]).expect(2);
+    let reasons = ran.says("block_size was 8KiB there and is 4KiB here");
+    reasons.says("the baseline has no case s/write");
+    let ran = scratch.run_plan(&plan, &["--baseline", "base.json"]).expect(2);
+    ran.says("this is a real run, and the baseline a simulated one");
+    // What the baseline has is enough for a case that it has.
+    scratch.run_plan(&other, &["--simulate"]).expect(0);
+    fs::rename(scratch.path("out/record.json"), scratch.path("base.json")).expect("a baseline");
+    let args = ["--simulate", "--baseline", "base.json", "--case", "*/write"];
+    scratch.run_plan(&plan, &args).expect(0);
 }
 
 #[test]
@@ -460,7 +581,8 @@ fn what_is_no_record_is_no_baseline_and_no_report() {
         ("half.json", "breaks off at line 1"),
         ("text.json", "not JSON"),
         ("work", "folder"),
-        ("/dev/null", "it is empty"),
+        ("/dev/null", "not a regular file"),
+        ("fifo", "not a regular file"),
     ] {
         let args = ["--simulate", "--baseline", file];
         scratch.run_plan(SMALL, &args).expect(2).says("the baseline can't be used").says(text);

@@ -330,6 +330,15 @@ fn an_author_s_control_characters_reach_no_terminal_and_break_no_xml() {
             assert!(!text.contains(character), "{character:?} in {text:?}");
         }
     }
+    let place = text.replace("size = ", &format!("directory = \"/none{strange}\"\nsize = "));
+    scratch.write("place.toml", place.replace("\\u0000", ""));
+    let mut seen = vec![scratch.run(&["show", "place.toml", "--color", "always"]).expect(3)];
+    seen.push(scratch.run(&["run", "place.toml", "--out", "o", "--color", "always"]).expect(3));
+    for text in seen.iter().flat_map(|ran| [&ran.stdout, &ran.stderr]) {
+        for character in ["\x1b]", "\x07", "\0", "\x0b", "\u{fffe}", "\u{202e}"] {
+            assert!(!text.contains(character), "{character:?} in {text:?}");
+        }
+    }
     assert_eq!(junit(&scratch).len(), 1);
     let this_test = "simulate::an_author_s_control_characters_reach_no_terminal_and_break_no_xml";
     let path = scratch.path("out/junit.xml");

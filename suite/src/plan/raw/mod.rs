@@ -21,6 +21,7 @@ use super::model::{Inconclusive, Order, Rounds, StripeDriver};
 use reader::Reader;
 
 pub(super) use setting::Setting;
+pub use tables::NAME_MAX;
 
 /// A plan's text can't be longer: no person writes one that is.
 const TEXT_MAX: usize = 1 << 20;

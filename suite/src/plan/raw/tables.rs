@@ -26,7 +26,8 @@ const ROUNDS_MAX: u32 = 100;
 const PROFILES_MAX: usize = 50;
 /// As many as there can be cases.
 const TABLES_MAX: usize = 1000;
-const NAME_MAX: usize = 64;
+/// Longest name of a plan or of anything in it, in bytes.
+pub const NAME_MAX: usize = 64;
 
 const DRIVERS: &Words<StripeDriver> = &[("engine", StripeDriver::Engine)];
 const LEVELS: &Words<Level> = &[("gate", Level::Gate), ("warn", Level::Warn)];
