@@ -78,7 +78,7 @@ pub(super) struct Args {
     /// Make a case that can't run here an error rather than a skip
     #[arg(long, env = "DISKPROOF_REQUIRE_ALL", value_parser = FalseyValueParser::new())]
     require_all: bool,
-    /// How progress is shown, on standard error
+    /// How progress is shown, on standard error; SIGUSR1 asks for it at any time
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Setting::Auto)]
     progress: Setting,
     /// Only say what would happen, as `diskproof show` does

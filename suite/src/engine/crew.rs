@@ -268,6 +268,9 @@ impl Crew {
         let features = self.gather(news, &mut left)?;
         let start = monotonic_ns();
         self.common.start(&self.job, start);
+        if control.stopped() {
+            self.common.stop(start);
+        }
         self.line.call(Call::Start(start));
         let _leash = Leash(&self.common);
         let mut watch = Watch::new(&self.job, &self.lanes, start);
