@@ -21,6 +21,7 @@
 //!   of one worker the whole job ends early.
 //! - **Stopping** ends the load at once: the window then ends there too.
 
+mod access;
 mod batch;
 mod buffer;
 mod crew;
@@ -55,6 +56,7 @@ use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use crate::measure::Measurement;
 use crate::os::cpu::Affinity;
 
+pub use access::Access;
 pub use job::{
     Backend, Control, DeviceFile, EngineError, Flush, Job, Length, Mix, Payload, Progress, Storage,
     Target, WriteSync, parts_max, prefers_ring,
@@ -151,4 +153,6 @@ fn assert_sound(job: &Job) {
         assert!(mix.block.0 <= region.len, "a block of {} in {} bytes", mix.block, region.len);
     }
     assert!(!job.once || job.blocks.len() == 1, "each block once, of several sizes");
+    let uniform = job.access == Access::Uniform;
+    assert!(uniform || job.random && !job.once, "favoured places in a set order");
 }
