@@ -7,7 +7,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 
 use diskproof::engine::parts::{Permutation, Request, StripeMap, no_ops, source, writer};
 use diskproof::engine::{
-    Backend, Control, Job, Length, Mix, Payload, Storage, Target, WriteSync, run,
+    Access, Backend, Control, Job, Length, Mix, Payload, Storage, Target, WriteSync, run,
 };
 use diskproof::measure::Recorder;
 use diskproof::model::DiskModel;
@@ -27,6 +27,7 @@ fn job() -> Job {
         len: 1 << 40,
         random: true,
         once: false,
+        access: Access::Uniform,
         partitioned: false,
         read_percent: 100,
         blocks: vec![Mix { block: Bytes(4096), weight: 1 }],
@@ -72,6 +73,10 @@ fn offsets(bench: &mut Criterion) {
         ("sequential", Job { random: false, ..job() }),
         ("sequential, shared", shared),
         ("once", Job { once: true, ..job() }),
+        ("zipf", Job { access: Access::Zipf(1.1), ..job() }),
+        ("pareto", Job { access: Access::Pareto(0.2), ..job() }),
+        ("normal", Job { access: Access::Normal(10.0), ..job() }),
+        ("hot", Job { access: Access::Hot { ios: 90, region: 10 }, ..job() }),
     ] {
         let mut source = source(&job);
         let mut out = [Request::FLUSH; BATCH];

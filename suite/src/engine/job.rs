@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
 
+use super::access::Access;
 use super::stripe::StripeMap;
 use crate::model::DiskModel;
 use crate::units::{Bytes, Nanos};
@@ -24,6 +25,8 @@ pub struct Job {
     pub random: bool,
     /// Whether a pass visits every block exactly once, in an order that a seed decides.
     pub once: bool,
+    /// Which places random I/Os favour; `Uniform` in sequence and with `once`.
+    pub access: Access,
     /// Whether each worker has an equal part of the region for itself.
     pub partitioned: bool,
     /// Share of reads, 0 to 100.

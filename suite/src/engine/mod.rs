@@ -24,6 +24,7 @@
 //! - **I/Os that never return** end the run with an error when none has come back for 20 seconds,
 //!   or for 10 after it was asked to stop. Their threads, buffers and files stay as they are.
 
+mod access;
 mod aio;
 mod batch;
 mod board;
@@ -65,6 +66,8 @@ use crate::measure::Measurement;
 use crate::os::cpu::Affinity;
 
 use job::Patience;
+
+pub use access::Access;
 pub use job::{
     Backend, Control, DeviceFile, EngineError, Flush, Job, Length, Mix, Payload, Progress, Storage,
     Target, WriteSync, parts_max, prefers_ring,
@@ -169,4 +172,6 @@ fn assert_sound(job: &Job) {
         assert!(mix.block.0 <= region.len, "a block of {} in {} bytes", mix.block, region.len);
     }
     assert!(!job.once || job.blocks.len() == 1, "each block once, of several sizes");
+    let uniform = job.access == Access::Uniform;
+    assert!(uniform || job.random && !job.once, "favoured places in a set order");
 }

@@ -9,11 +9,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::access::{Hot, Normal, Scattered};
 use super::offsets::{
     Once, Place, Positions, Sequential, SharedSequential, SharedSequentialMix, Uniform,
 };
 use super::seed::{Random, Stream, draw_below, random};
-use crate::engine::{Job, Length};
+use crate::engine::{Access, Job, Length};
 use crate::measure::IoKind;
 use crate::units::Bytes;
 
@@ -80,12 +81,22 @@ pub(super) fn source(job: &Job, worker: u32, positions: &Positions) -> Box<dyn S
     let alone = job.workers == 1 || job.partitioned;
     match (job.random, job.once, alone) {
         (_, true, _) => with_place(job, worker, Once::new(job, worker, positions)),
-        (true, false, _) => with_place(job, worker, Uniform::new(job, worker)),
+        (true, false, _) => random_source(job, worker),
         (false, _, true) => with_place(job, worker, Sequential::new(job, worker)),
         (false, _, false) if job.blocks.len() == 1 => {
             with_place(job, worker, SharedSequential::new(job, positions))
         }
         (false, _, false) => with_place(job, worker, SharedSequentialMix::new(job, positions)),
+    }
+}
+
+fn random_source(job: &Job, worker: u32) -> Box<dyn Source> {
+    match job.access {
+        Access::Uniform => with_place(job, worker, Uniform::new(job, worker)),
+        Access::Zipf(theta) => with_place(job, worker, Scattered::zipf(job, worker, theta)),
+        Access::Pareto(h) => with_place(job, worker, Scattered::pareto(job, worker, h)),
+        Access::Normal(percent) => with_place(job, worker, Normal::new(job, worker, percent)),
+        Access::Hot { ios, region } => with_place(job, worker, Hot::new(job, worker, ios, region)),
     }
 }
 

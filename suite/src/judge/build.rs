@@ -2,9 +2,9 @@
 
 use crate::measure::IoKind;
 use crate::plan::{
-    Against, Assertion, Blocks, Cache, Case, CaseId, Comparison, Condition, Data, EngineChoice,
-    Inconclusive, Layout, Level, Limit, Measure, Metric, Order, Place, Plan, Point, Region, Rounds,
-    RunOptions, Rw, Sync, Test, Workload,
+    Access, Against, Assertion, Blocks, Cache, Case, CaseId, Comparison, Condition, Data,
+    EngineChoice, Inconclusive, Layout, Level, Limit, Measure, Metric, Order, Place, Plan, Point,
+    Region, Rounds, RunOptions, Rw, Sync, Test, Workload,
 };
 use crate::units::{Bytes, Nanos, Percent, Percentile};
 
@@ -111,6 +111,7 @@ pub(super) fn workload() -> Workload {
         workers: 1,
         layout: Layout::Shared,
         region: Region { offset: Place::Bytes(Bytes(0)), size: None },
+        access: Access::Uniform,
         once: false,
         limit: Limit::Runtime(Nanos(1_000_000_000)),
         warmup: Nanos(0),

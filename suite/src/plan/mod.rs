@@ -23,7 +23,7 @@ pub use assertion::{Against, Assertion, Comparison, Condition, Level, Measure, M
 pub use check::check;
 pub use glob::case_matches;
 pub use model::{
-    Blocks, Cache, Case, CaseId, Data, Disk, DiskSource, EngineChoice, Extent, FlushEvery,
+    Access, Blocks, Cache, Case, CaseId, Data, Disk, DiskSource, EngineChoice, Extent, FlushEvery,
     Inconclusive, Layout, Limit, Order, Place, Plan, Point, Region, Rounds, RunOptions, Rw, Setup,
     Stripe, StripeDriver, Sync, Workload,
 };

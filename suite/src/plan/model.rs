@@ -158,6 +158,8 @@ pub struct Workload {
     pub layout: Layout,
     /// The part of the target that is used.
     pub region: Region,
+    /// Which places random I/Os favour; `Uniform` in sequence and with `once`.
+    pub access: Access,
     /// Whether every block is visited exactly once in a pass.
     pub once: bool,
     /// When it ends.
@@ -312,6 +314,26 @@ impl Region {
         let len = len / block_bytes * block_bytes;
         (len > 0).then_some(Extent { start, len })
     }
+}
+
+/// Which places of the region random I/Os favour.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Access {
+    /// None.
+    Uniform,
+    /// The block of rank k is asked for in proportion to `1 / k^theta`, with this theta.
+    Zipf(f64),
+    /// This share of the blocks gets all I/Os but this share, and so on within it.
+    Pareto(f64),
+    /// Around the middle, with this standard deviation in percent of the region.
+    Normal(f64),
+    /// A part at the start of the region gets more than its share.
+    Hot {
+        /// Share of the I/Os.
+        ios: Percent,
+        /// Share of the region.
+        region: Percent,
+    },
 }
 
 /// When a workload ends.

@@ -1,8 +1,8 @@
 //! Sweeps: a key that holds a list makes a point of each of its values, two make one of each pair.
 
 use super::model::{
-    Blocks, Cache, Data, EngineChoice, FlushEvery, Layout, Limit, Place, Point, Region, Rw, Sync,
-    Workload,
+    Access, Blocks, Cache, Data, EngineChoice, FlushEvery, Layout, Limit, Place, Point, Region, Rw,
+    Sync, Workload,
 };
 use super::raw::{At, Entry, RawWorkload, Setting, Span};
 use crate::units::{Bytes, Nanos, Percent};
@@ -80,6 +80,9 @@ fn draft<'r>(raw: &'r RawWorkload, chosen: Vec<(&'r Entry, &'r At<Setting>)>) ->
     };
     // What a point has no use for is not part of it: only a key that no point uses is an error.
     workload.once &= workload.rw.is_random();
+    if !workload.rw.is_random() {
+        workload.access = Access::Uniform;
+    }
     if !workload.writes() {
         workload.sync = Sync::None;
         workload.flush = None;
@@ -98,6 +101,7 @@ fn defaults() -> Workload {
         workers: 1,
         layout: Layout::Shared,
         region: Region { offset: Place::Bytes(Bytes(0)), size: None },
+        access: Access::Uniform,
         once: false,
         limit: Limit::Runtime(RUNTIME),
         warmup: Nanos(0),
@@ -122,6 +126,7 @@ fn apply(workload: &mut Workload, setting: &Setting) {
         Setting::Layout(layout) => workload.layout = *layout,
         Setting::Offset(place) => workload.region.offset = *place,
         Setting::Size(place) => workload.region.size = Some(*place),
+        Setting::Access(access) => workload.access = *access,
         Setting::Once(once) => workload.once = *once,
         Setting::Runtime(time) => workload.limit = Limit::Runtime(*time),
         Setting::Amount(bytes) => workload.limit = Limit::Amount(*bytes),
@@ -140,7 +145,7 @@ fn apply(workload: &mut Workload, setting: &Setting) {
         Setting::Engine(engine) => workload.engine = *engine,
         Setting::Cpus(cpus) => workload.cpus.clone_from(cpus),
         Setting::Seed(seed) => workload.seed = *seed,
-        // The share depends on the direction too, which may come later; uniform is all there is.
-        Setting::ReadPercent(_) | Setting::Access => {}
+        // The share depends on the direction too, which may come later.
+        Setting::ReadPercent(_) => {}
     }
 }

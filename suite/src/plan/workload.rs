@@ -3,9 +3,9 @@
 use crate::diag::Diagnostic;
 use crate::units::{Bytes, Nanos};
 
-use super::model::{Cache, EngineChoice, Layout, Limit, Place, Region};
+use super::model::{Access, Cache, EngineChoice, Layout, Limit, Place, Region};
 use super::profile::exclude_each_other;
-use super::raw::RawWorkload;
+use super::raw::{At, RawWorkload, Setting};
 use super::storage::SetupPoint;
 use super::sweep::Draft;
 
@@ -58,6 +58,10 @@ pub(super) fn whole(raw: &RawWorkload, drafts: &[Draft<'_>], errors: &mut Vec<Di
     useless("read_percent", mixed, "only `readwrite` and `randrw` mix");
     let random = drafts.iter().any(|draft| draft.workload.rw.is_random());
     useless("once", random, "in sequence, every block is visited once anyway");
+    let favours = |at: &At<Setting>| at.value != Setting::Access(Access::Uniform);
+    let values = entry("access").and_then(|entry| entry.values.as_ref());
+    let favoured = values.is_some_and(|values| values.items.iter().any(favours));
+    useless("access", random || !favoured, "in sequence, no block is favoured");
     let writes = drafts.iter().any(|draft| draft.workload.writes());
     for key in OF_WRITES {
         useless(key, writes, "nothing is written");
@@ -74,6 +78,13 @@ pub(super) fn point(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
         errors.push(
             Diagnostic::new("plan::conflict", message, draft.place("once"), "every block once")
                 .context(draft.place("block_size"), "several sizes"),
+        );
+    }
+    if draft.sure(&["once", "access"]) && workload.once && workload.access != Access::Uniform {
+        let message = "`once` and a favoured part of the blocks exclude each other";
+        errors.push(
+            Diagnostic::new("plan::conflict", message, draft.place("access"), "some more often")
+                .context(draft.place("once"), "every block once"),
         );
     }
     cooldown(draft, errors);

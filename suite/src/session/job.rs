@@ -1,7 +1,9 @@
 //! From a case of the plan to a job of the engine: names become numbers.
 
-use crate::engine::{Backend, Flush, Job, Length, Mix, Payload, Progress, Storage, WriteSync};
-use crate::plan::{Cache, Case, Data, Extent, Layout, Limit, Sync, Workload};
+use crate::engine::{
+    Access as Places, Backend, Flush, Job, Length, Mix, Payload, Progress, Storage, WriteSync,
+};
+use crate::plan::{Access, Cache, Case, Data, Extent, Layout, Limit, Sync, Workload};
 use crate::units::{Bytes, Nanos, Percent};
 
 /// The job for one round of `case` on `storage`, whose capacity is `capacity_bytes`.
@@ -24,6 +26,13 @@ pub(super) fn job(
         len: region.len,
         random: workload.rw.is_random(),
         once: workload.once,
+        access: match workload.access {
+            Access::Uniform => Places::Uniform,
+            Access::Zipf(theta) => Places::Zipf(theta),
+            Access::Pareto(share) => Places::Pareto(share),
+            Access::Normal(percent) => Places::Normal(percent),
+            Access::Hot { ios, region } => Places::Hot { ios: ios.0, region: region.0 },
+        },
         partitioned: workload.layout == Layout::Partitioned,
         read_percent: workload.read_percent.0,
         blocks: workload.blocks.0.iter().map(|&(block, weight)| Mix { block, weight }).collect(),

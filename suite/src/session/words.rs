@@ -1,7 +1,8 @@
 //! A case in words: for people in a hurry, and every parameter for those who are not.
 
 use crate::plan::{
-    Blocks, Cache, Case, Data, EngineChoice, Layout, Limit, Place, Rw, Setup, Sync, Workload,
+    Access, Blocks, Cache, Case, Data, EngineChoice, Layout, Limit, Place, Rw, Setup, Sync,
+    Workload,
 };
 use crate::units::{Bytes, Nanos};
 
@@ -19,6 +20,7 @@ pub fn sentence(workload: &Workload) -> String {
         Rw::ReadWrite | Rw::RandRw => format!("I/Os, {} reads", workload.read_percent),
     };
     let mut parts = vec![format!("{order} {} {kinds}", blocks(&workload.blocks))];
+    parts.extend(access(workload.access));
     if workload.workers > 1 {
         parts.push(format!("{} workers", workload.workers));
     }
@@ -66,6 +68,9 @@ pub(super) fn parameters(case: &Case, setup: &Setup) -> Vec<(String, String)> {
     if let Some(size) = workload.region.size {
         say("size", place(size));
     }
+    if let Some(access) = access(workload.access) {
+        say("access", access);
+    }
     if workload.once {
         say("once", "true".to_owned());
     }
@@ -112,6 +117,17 @@ fn write_parameters(workload: &Workload, say: &mut impl FnMut(&str, String)) {
         Data::Duplicate(share) => format!("duplicate {share}"),
     };
     say("data", data);
+}
+
+/// `None` where no place is favoured.
+fn access(access: Access) -> Option<String> {
+    Some(match access {
+        Access::Uniform => return None,
+        Access::Zipf(theta) => format!("zipf {theta}"),
+        Access::Pareto(share) => format!("pareto {share}"),
+        Access::Normal(percent) => format!("normal {percent}"),
+        Access::Hot { ios, region } => format!("hot {}/{}", ios.0, region.0),
+    })
 }
 
 fn blocks(blocks: &Blocks) -> String {

@@ -80,6 +80,26 @@ fn equal_seeds_make_equal_bytes_and_other_seeds_others() {
 }
 
 #[test]
+fn favoured_places_are_drawn_from_the_seed_and_named_in_the_record() {
+    let scratch = Scratch::new();
+    let access =
+        r#"["uniform", { zipf = 1.1 }, { pareto = 0.2 }, { normal = 10 }, { hot = "9/1" }]"#;
+    let text = plan("iops > 0", "").replace("runtime", &format!("access = {access}\nruntime"));
+    scratch.run_plan(&text, &["--simulate"]).expect(0);
+    let bytes = files(&scratch);
+    scratch.run_plan(&text, &["--simulate"]).expect(0);
+    assert!(bytes == files(&scratch), "two runs differ");
+    let record = scratch.record();
+    let named = |case: usize| {
+        let mut parameters = record.cases[case].parameters.iter();
+        parameters.find(|(key, _)| key == "access").map(|(_, value)| value.as_str())
+    };
+    let names: Vec<_> = (0..5).map(named).collect();
+    let [zipf, pareto, normal, hot] = ["zipf 1.1", "pareto 0.2", "normal 10", "hot 9/1"].map(Some);
+    assert_eq!(names, [None, zipf, pareto, normal, hot]);
+}
+
+#[test]
 fn every_plan_of_the_product_runs_simulated() {
     for (name, profile) in
         [("first", None), ("stripe", Some("smoke")), ("zone-redundancy", Some("smoke"))]

@@ -16,18 +16,22 @@ fn draw(source: &mut dyn Source, count: usize) -> Vec<Request> {
     out
 }
 
-fn first(job: &Job, count: usize) -> Vec<Request> {
-    draw(&mut *source(job, 0, &Positions::default()), count)
+pub(super) fn first(job: &Job, count: usize) -> Vec<Request> {
+    of_worker(job, 0, count)
 }
 
-fn blocks(len: u64, count: u64) -> Job {
+pub(super) fn of_worker(job: &Job, worker: u32, count: usize) -> Vec<Request> {
+    draw(&mut *source(job, worker, &Positions::default()), count)
+}
+
+pub(super) fn blocks(len: u64, count: u64) -> Job {
     let mut job = job();
     job.blocks = vec![Mix { block: Bytes(len), weight: 1 }];
     (job.granularity, job.start, job.len) = (Bytes(len), 3 * len, len * count);
     job
 }
 
-fn mixed(weights: &[(u64, u32)]) -> Job {
+pub(super) fn mixed(weights: &[(u64, u32)]) -> Job {
     let mut job = blocks(4096, 1000);
     job.blocks = weights
         .iter()

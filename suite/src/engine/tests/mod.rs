@@ -1,5 +1,6 @@
 //! Whole jobs: on the simulated disk, where the truth is known, and on real files.
 
+mod access;
 mod choices;
 mod cost;
 mod real;
@@ -22,6 +23,7 @@ pub(super) fn job() -> Job {
         len: 1 << 30,
         random: true,
         once: false,
+        access: Access::Uniform,
         partitioned: false,
         read_percent: 100,
         blocks: vec![Mix { block: Bytes(4096), weight: 1 }],

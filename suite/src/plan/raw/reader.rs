@@ -190,6 +190,44 @@ impl<'s> Reader<'s> {
         u32::try_from(number).ok()
     }
 
+    /// A number within limits, whole or not.
+    pub(super) fn number(
+        &mut self,
+        key: &str,
+        value: &Value<'_>,
+        limits: RangeInclusive<f64>,
+    ) -> Option<f64> {
+        let written = match value.get_ref() {
+            DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
+            DeValue::Float(float) => float.as_str(),
+            DeValue::String(text) => {
+                let plain = text.trim_end_matches('%');
+                let (low, high) = (limits.start(), limits.end());
+                if !plain.parse().is_ok_and(|number| limits.contains(&number)) {
+                    let wanted = format!("a number from {low} to {high}");
+                    return self.wrong_type(key, value, &wanted);
+                }
+                let message = format!("`{key}` takes a number without quotes");
+                self.error(
+                    Diagnostic::new("plan::wrong-type", message, value.span(), "a string").fix(
+                        "write the number alone",
+                        value.span(),
+                        plain,
+                    ),
+                );
+                return None;
+            }
+            _ => {
+                let (low, high) = limits.into_inner();
+                return self.wrong_type(key, value, &format!("a number from {low} to {high}"));
+            }
+        };
+        match written.parse().ok().filter(|number| limits.contains(number)) {
+            Some(number) => Some(number),
+            None => self.out_of_range(key, written, &value.span(), limits.start(), limits.end()),
+        }
+    }
+
     /// A size within limits.
     pub(super) fn bytes(
         &mut self,

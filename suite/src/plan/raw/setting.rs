@@ -4,12 +4,12 @@ use std::fmt;
 
 use toml::de::DeValue;
 
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, nearest};
 use crate::units::{Bytes, Nanos, Percent};
 
-use super::super::model::{Blocks, Cache, Data, EngineChoice, Layout, Place, Rw, Sync};
+use super::super::model::{Access, Blocks, Cache, Data, EngineChoice, Layout, Place, Rw, Sync};
 use super::reader::{Reader, Value, Words, in_order};
-use super::{At, Values};
+use super::{At, Span, Values};
 
 /// What direct I/O can be aligned to at the least; a disk may ask for more.
 const BLOCK_STEP: u64 = 512;
@@ -42,7 +42,15 @@ const ENGINE: &Words<EngineChoice> = &[
     ("libaio", EngineChoice::Libaio),
     ("sync", EngineChoice::Sync),
 ];
-const ACCESS: &Words<()> = &[("uniform", ())];
+/// What `access` can be but uniform, each with a usual value.
+const ACCESS_KINDS: [(&str, &str); 4] =
+    [("zipf", "1.1"), ("pareto", "0.2"), ("normal", "10"), ("hot", "\"90/10\"")];
+/// Below, it is uniform to the eye; above, one block gets nearly all there is.
+const ZIPF: std::ops::RangeInclusive<f64> = 0.01..=10.0;
+/// One half is uniform, and what is above would be the same upside down.
+const PARETO: std::ops::RangeInclusive<f64> = 0.01..=0.5;
+/// In percent of the region.
+const NORMAL: std::ops::RangeInclusive<f64> = 0.1..=100.0;
 
 /// The value of one key of a workload.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,8 +63,7 @@ pub(in crate::plan) enum Setting {
     Layout(Layout),
     Offset(Place),
     Size(Place),
-    /// `uniform`, the only one there is.
-    Access,
+    Access(Access),
     Once(bool),
     Runtime(Nanos),
     Amount(Bytes),
@@ -96,7 +103,13 @@ impl fmt::Display for Setting {
                 Place::Bytes(bytes) => bytes.fmt(out),
                 Place::Percent(percent) => percent.fmt(out),
             },
-            Self::Access => out.write_str("uniform"),
+            Self::Access(Access::Uniform) => out.write_str("uniform"),
+            Self::Access(Access::Zipf(theta)) => write!(out, "zipf:{theta}"),
+            Self::Access(Access::Pareto(share)) => write!(out, "pareto:{share}"),
+            Self::Access(Access::Normal(percent)) => write!(out, "normal:{percent}"),
+            Self::Access(Access::Hot { ios, region }) => {
+                write!(out, "hot:{}/{}", ios.0, region.0)
+            }
             Self::Once(on) | Self::FsyncAtEnd(on) => on.fmt(out),
             Self::Runtime(time) | Self::Warmup(time) | Self::Cooldown(time) => time.fmt(out),
             Self::Amount(bytes) => bytes.fmt(out),
@@ -125,7 +138,7 @@ impl Reader<'_> {
         value: &Value<'_>,
     ) -> Option<Values<Setting>> {
         let list = matches!(value.get_ref(), DeValue::Array(_));
-        if list && matches!(key, "cpus" | "seed" | "access") {
+        if list && matches!(key, "cpus" | "seed") {
             let message = format!("`{key}` takes one value, not a list");
             self.error(
                 Diagnostic::new("plan::wrong-type", message, value.span(), "this is a list")
@@ -147,7 +160,7 @@ impl Reader<'_> {
             "layout" => Setting::Layout(self.word(key, value, LAYOUT, &[])?),
             "offset" => Setting::Offset(self.place(key, value)?),
             "size" => Setting::Size(self.place(key, value)?),
-            "access" => self.access(key, value)?,
+            "access" => Setting::Access(self.access(key, value)?),
             "once" => Setting::Once(self.switch(key, value)?),
             "runtime" => Setting::Runtime(self.time(key, value, SHORTEST..=longest)?),
             "amount" => Setting::Amount(self.bytes(key, value, AMOUNT_BYTES)?),
@@ -253,21 +266,94 @@ impl Reader<'_> {
         Some(place)
     }
 
-    fn access(&mut self, key: &str, value: &Value<'_>) -> Option<Setting> {
-        const ELSEWHERE: [&str; 4] = ["zipf", "pareto", "normal", "hot"];
-        if let DeValue::Table(table) = value.get_ref()
-            && let Some((kind, _)) =
-                in_order(table).into_iter().find(|(kind, _)| ELSEWHERE.contains(&kind.name))
-        {
-            let message =
-                format!("this version of diskproof does not know the access `{}`", kind.name);
+    fn access(&mut self, key: &str, value: &Value<'_>) -> Option<Access> {
+        let usual = || {
+            let usual = ACCESS_KINDS.map(|(kind, usual)| format!("{{ {kind} = {usual} }}"));
+            format!("\"uniform\", or one of {}", usual.join(", "))
+        };
+        let entries = match value.get_ref() {
+            DeValue::Table(table) => in_order(table),
+            DeValue::String(text) => return self.access_word(key, text, &value.span(), &usual()),
+            _ => return self.wrong_type(key, value, &usual()),
+        };
+        let [(kind, value)] = entries.as_slice() else {
+            return self.wrong_type(key, value, &usual());
+        };
+        match kind.name {
+            "zipf" => Some(Access::Zipf(self.number(kind.name, value, ZIPF)?)),
+            "pareto" => Some(Access::Pareto(self.number(kind.name, value, PARETO)?)),
+            "normal" => Some(Access::Normal(self.number(kind.name, value, NORMAL)?)),
+            "hot" => self.hot(kind.name, value),
+            _ => {
+                self.unknown_key(kind, "`access`", &ACCESS_KINDS.map(|(kind, _)| kind));
+                None
+            }
+        }
+    }
+
+    /// `uniform`; of what needs a value, says how it is given.
+    fn access_word(&mut self, key: &str, text: &str, at: &Span, usual: &str) -> Option<Access> {
+        if text == "uniform" {
+            return Some(Access::Uniform);
+        }
+        let unknown =
+            |message: String| Diagnostic::new("plan::unknown-value", message, at.clone(), "");
+        // fio writes `zipf:1.1`.
+        let (name, given) = text.split_once(':').unwrap_or((text, ""));
+        let known = ACCESS_KINDS.iter().find(|(kind, _)| *kind == name);
+        self.error(if let Some((kind, usual)) = known {
+            let plain = given.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+            let given = if plain && !given.is_empty() && *kind != "hot" { given } else { usual };
+            unknown(format!("`{kind}` is a table with its value")).fix(
+                "write",
+                at.clone(),
+                format!("{{ {kind} = {given} }}"),
+            )
+        } else {
+            let message = format!("`{key}` can't be `{text}`");
+            let diagnostic = unknown(message).note(format!("`{key}` is {usual}"));
+            if text == "random" || nearest(text, ["uniform"]).is_some() {
+                diagnostic.fix("use `uniform`", at.clone(), "\"uniform\"")
+            } else {
+                diagnostic
+            }
+        });
+        None
+    }
+
+    /// `90/10`: so many percent of the I/Os go to so many percent of the region.
+    fn hot(&mut self, key: &str, value: &Value<'_>) -> Option<Access> {
+        const WHAT: &str = "a share of the I/Os and one of the region, such as \"90/10\"";
+        let DeValue::String(text) = value.get_ref() else {
+            return self.wrong_type(key, value, WHAT);
+        };
+        let share = |text: &str| {
+            let plain = (1..=2).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+            text.parse().ok().filter(|share| plain && (1..=99).contains(share)).map(Percent)
+        };
+        let Some((ios, region)) =
+            text.split_once('/').and_then(|(ios, region)| share(ios).zip(share(region)))
+        else {
+            let message = format!("`{key}` can't be `{text}`");
             self.error(
-                Diagnostic::new("plan::unknown-value", message, kind.span, "not known")
-                    .note("`access` is `uniform`"),
+                Diagnostic::new("plan::bad-quantity", message, value.span(), "")
+                    .note(format!("`{key}` takes {WHAT}: whole percentages from 1 to 99")),
             );
             return None;
+        };
+        if ios > region {
+            return Some(Access::Hot { ios, region });
         }
-        self.word(key, value, ACCESS, &ELSEWHERE).map(|()| Setting::Access)
+        let message = format!("{ios} of the I/Os to {region} of the region make no hot part");
+        let label = "the share of the I/Os has to be the larger one";
+        let diagnostic = Diagnostic::new("plan::out-of-range", message, value.span(), label);
+        self.error(if ios == region {
+            diagnostic.help("that is `access = \"uniform\"`")
+        } else {
+            let turned = format!("\"{}/{}\"", region.0, ios.0);
+            diagnostic.fix("the share of the I/Os comes first", value.span(), turned)
+        });
+        None
     }
 
     fn flushes(&mut self, key: &str, value: &Value<'_>) -> Option<u32> {
