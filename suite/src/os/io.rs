@@ -1,4 +1,4 @@
-//! Transfers that the standard library has no function for.
+//! Transfers that the standard library has no function for, and what their errors mean.
 
 use std::fs::File;
 use std::io;
@@ -65,4 +65,10 @@ mod tests {
         let error = write_at_with_flags(&readable, b"abc", 0, RWF_DSYNC).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EBADF));
     }
+}
+
+/// Whether a call failed since this process, or the whole system, may open no more files.
+#[must_use]
+pub fn too_many_open_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }

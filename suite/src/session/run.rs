@@ -11,6 +11,7 @@ use super::schedule::Schedule;
 use super::{Event, Preview, Request, SessionError, job, opening, preview};
 use crate::judge::{self, Circumstances};
 use crate::measure::Measurement;
+use crate::os::io::too_many_open_files;
 use crate::record::{Record, RecordError, RoundRecord};
 use crate::rig::{self, BuildEvent, Category, Rig, RigError, Undo, UndoError};
 use crate::units::{Bytes, Nanos, Unit, human};
@@ -331,7 +332,12 @@ pub(super) fn with_help(trouble: &RigError) -> String {
 #[must_use]
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+    let text = causes.clone().fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
+    let system = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>()).last();
+    if system.is_some_and(too_many_open_files) {
+        return format!("{text}; raise the limit with `ulimit -n`");
+    }
+    text
 }
 
 /// The moment at which a run starts, in UTC.

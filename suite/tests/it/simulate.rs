@@ -94,9 +94,9 @@ fn favoured_places_are_drawn_from_the_seed_and_named_in_the_record() {
         let mut parameters = record.cases[case].parameters.iter();
         parameters.find(|(key, _)| key == "access").map(|(_, value)| value.as_str())
     };
-    let names: Vec<_> = (0..5).map(named).collect();
+    let told: Vec<_> = (0..5).map(named).collect();
     let [zipf, pareto, normal, hot] = ["zipf 1.1", "pareto 0.2", "normal 10", "hot 9/1"].map(Some);
-    assert_eq!(names, [None, zipf, pareto, normal, hot]);
+    assert_eq!(told, [None, zipf, pareto, normal, hot]);
 }
 
 #[test]
