@@ -39,6 +39,12 @@ pub fn write_at_with_flags(
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
 
+/// Whether a call failed since this process, or the whole system, may open no more files.
+#[must_use]
+pub fn too_many_open_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -65,10 +71,4 @@ mod tests {
         let error = write_at_with_flags(&readable, b"abc", 0, RWF_DSYNC).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EBADF));
     }
-}
-
-/// Whether a call failed since this process, or the whole system, may open no more files.
-#[must_use]
-pub fn too_many_open_files(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
