@@ -12,6 +12,9 @@ use crate::units::{Nanos, Unit, human};
 /// Fewer I/Os than this in all rounds together say little.
 const FEW_IOS: u64 = 100;
 
+/// From this share of what the engine could do without a disk on, a case is limited by it.
+const ENGINE_LIMIT: f64 = 0.8;
+
 /// I/Os that return within this time after the end of the load say nothing.
 const LONG_DRAIN: Nanos = Nanos(1_000_000_000);
 
@@ -31,7 +34,8 @@ pub fn warnings(record: &Record, case: &CaseRecord, workload: &Workload) -> Vec<
     if has_a_pace(workload) {
         all.extend([first_interval(&rounds), drift(&rounds)]);
     }
-    all.extend([cpu_bound(&merged), slow_drain(&rounds)]);
+    let limited = limited_by_engine(case);
+    all.extend([limited.or_else(|| cpu_bound(&merged)), slow_drain(&rounds)]);
     all.extend(seen(record, case, workload).iter().map(not_at_the_device));
     all.push(little(&merged));
     all.push(in_memory(record, case));
@@ -179,6 +183,20 @@ fn drift_of(round: &Measurement) -> Option<f64> {
     let drift = mean(second) / mean(first) - 1.0;
     let chance = pace.chance(pace.per_interval * first.len() as f64);
     (mean(first) > 0.0 && drift.abs() > chance.max(0.1)).then_some(drift)
+}
+
+/// Figures within a fifth of what the engine could do without any disk are the tool's or the
+/// processor's.
+fn limited_by_engine(case: &CaseRecord) -> Option<String> {
+    let (share, most) = (case.share_of_engine()?, case.engine_iops_max?);
+    (share >= ENGINE_LIMIT).then(|| {
+        format!(
+            "limited by the tool or the CPU, not by the disk: without any disk the engine does {} \
+             of this kind here, and this was {:.0} % of it; raise `workers`, or use larger blocks",
+            human(most, Unit::Iops),
+            share * 100.0
+        )
+    })
 }
 
 fn cpu_bound(merged: &Measurement) -> Option<String> {
@@ -378,6 +396,21 @@ mod tests {
         assert!(only(round.clone()).starts_with("the workers used 100 % of a processor each"));
         round.workers.push(round.workers[0].clone());
         assert_eq!(told(round), [""; 0], "shared by two workers");
+    }
+
+    #[test]
+    fn what_is_near_the_engines_own_limit() {
+        let mut record = record(vec![case("lrs/read", vec![steady(10_000)])]);
+        let mut told = |most| {
+            record.cases[0].engine_iops_max = most;
+            warnings(&record, &record.cases[0], &workload())
+        };
+        assert_eq!(told(None), [""; 0]);
+        assert_eq!(told(Some(12_600.0)), [""; 0]);
+        let limited = told(Some(12_400.0));
+        assert_eq!(limited.len(), 1, "{limited:?}");
+        assert!(limited[0].starts_with("limited by the tool or the CPU"), "{limited:?}");
+        assert!(limited[0].contains("12.4k IOPS") && limited[0].contains("81 % of it"));
     }
 
     #[test]

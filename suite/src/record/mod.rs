@@ -165,6 +165,11 @@ pub struct CaseRecord {
     pub rounds: Vec<RoundRecord>,
     /// What a reader should know before believing the figures.
     pub warnings: Vec<String>,
+    /// I/Os a second that the engine could do of this case on this machine if no disk were in its
+    /// way; `None` where the workers were idle for most of the time, so that neither the tool nor
+    /// the processor could be the limit, and where it was not measured.
+    #[serde(default)]
+    pub engine_iops_max: Option<f64>,
 }
 
 /// One timed run of one case.
@@ -203,6 +208,14 @@ impl CaseRecord {
         let faults = merged_faults(measured.iter().flat_map(|round| &round.faults));
         let failed = faults.iter().filter(|fault| fault.count > 0).map(IoFault::describe);
         unmeasured.chain(failed).collect()
+    }
+
+    /// The share of what the engine could do here at all that was done, where that is known.
+    #[must_use]
+    pub fn share_of_engine(&self) -> Option<f64> {
+        let (most, merged) = (self.engine_iops_max?, self.merged()?);
+        let seconds = merged.duration_ns.as_secs();
+        (most > 0.0 && seconds > 0.0).then(|| merged.completed(None) as f64 / seconds / most)
     }
 
     /// All measured rounds as one; `None` without any.

@@ -82,6 +82,7 @@ pub(crate) fn case(id: &str, rounds: Vec<Measurement>) -> CaseRecord {
         skipped: Vec::new(),
         rounds: (1..).zip(rounds).map(|(round, measured)| round_record(round, measured)).collect(),
         warnings: Vec::new(),
+        engine_iops_max: None,
     }
 }
 

@@ -99,7 +99,7 @@ pub(super) fn case_view(record: &Record, index: usize) -> CaseView {
         view.rounds = Some(rounds_text(&measured));
         view.charts = charts(record, index, &measured, &merged);
         view.figures = Some(figures_view(case, &merged, None));
-        view.extra = extra(&merged);
+        view.extra = extra(case, &merged);
         view.members = balance("disk", &merged.members);
         view.workers = balance("worker", &merged.workers);
     }
@@ -197,12 +197,18 @@ fn backends(measured: &[&Measurement]) -> Vec<String> {
     said
 }
 
-fn extra(merged: &Measurement) -> Vec<(&'static str, String)> {
+fn extra(case: &CaseRecord, merged: &Measurement) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if let (Some(cpu), ios @ 1..) = (merged.cpu, merged.completed(None)) {
         let user = human(cpu.user_ns as f64 / ios as f64, Unit::Nanoseconds);
         let system = human(cpu.system_ns as f64 / ios as f64, Unit::Nanoseconds);
         rows.push(("CPU time per I/O", format!("{user} in the program, {system} in the kernel")));
+    }
+    if let (Some(most), Some(share)) = (case.engine_iops_max, case.share_of_engine()) {
+        let most = human(most, Unit::Iops);
+        let of_it =
+            format!("{most} without any disk; this case is at {:.0} % of it", share * 100.0);
+        rows.push(("The engine's own limit here", of_it));
     }
     if let Some(device) = merged.device {
         let (read, written) =

@@ -1,15 +1,18 @@
 //! One timed round of one case: open its storage, run the job, look at the kernel's books.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::Request;
 use super::backends::back_ends;
 use super::books::Books;
+use super::ceiling::{self, Ceilings};
 use super::job;
 use super::run::{with_causes, with_help};
-use crate::engine::{Backend, Control, DeviceFile, Engine, EngineError, Progress, Storage, Target};
+use crate::engine::{
+    Backend, Control, DeviceFile, Engine, EngineError, Job, Progress, Storage, Target,
+};
 use crate::measure::Measurement;
 use crate::model::DiskModel;
 use crate::os::blockdev::Sysfs;
@@ -32,6 +35,9 @@ pub(super) struct Bench<'r> {
     sysfs: Sysfs,
     /// Disks on which I/Os never returned: nothing more is asked of them.
     silent: BTreeSet<String>,
+    /// For each case that was measured, what of it the engine's own cost follows from.
+    stripped: BTreeMap<usize, Job>,
+    ceilings: Ceilings,
 }
 
 impl<'r> Bench<'r> {
@@ -44,6 +50,8 @@ impl<'r> Bench<'r> {
             control: Control::new(Arc::clone(stop)),
             sysfs: Sysfs::new("/sys"),
             silent: BTreeSet::new(),
+            stripped: BTreeMap::new(),
+            ceilings: Ceilings::default(),
         }
     }
 
@@ -95,7 +103,15 @@ impl<'r> Bench<'r> {
         }
         let mut measured = measured.map_err(|error| with_causes(&error))?;
         measured.device = books.and_then(|books| books.close(measured.duration_ns));
+        self.stripped.extend(ceiling::stripped(&job, &measured).map(|job| (planned, job)));
         Ok(measured)
+    }
+
+    /// How many I/Os a second the engine could do of a case whose rounds came to this, if no disk
+    /// were in its way; `None` where the case is far from that, or nobody knows.
+    pub(super) fn ceiling(&mut self, planned: usize, merged: &Measurement) -> Option<f64> {
+        let job = self.stripped.get(&planned).filter(|_| ceiling::is_worth_a_look(merged))?;
+        self.ceilings.of(&mut self.engine, &self.control, job, merged)
     }
 
     /// The first disk of a setup that doesn't answer.

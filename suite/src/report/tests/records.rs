@@ -187,6 +187,7 @@ pub(super) fn case(id: &str, what: &str, load: &Load, rounds: u32, seed: u64) ->
         skipped: vec![],
         rounds: rounds.collect(),
         warnings: vec![],
+        engine_iops_max: None,
     }
 }
 
