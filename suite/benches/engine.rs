@@ -7,7 +7,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 
 use diskproof::engine::parts::{Permutation, Request, StripeMap, no_ops, source, writer};
 use diskproof::engine::{
-    Access, Backend, Control, Job, Length, Mix, Payload, Storage, Target, WriteSync, run,
+    Access, Backend, Control, Job, Length, Mix, Pace, Payload, Storage, Target, WriteSync, run,
 };
 use diskproof::measure::Recorder;
 use diskproof::model::DiskModel;
@@ -35,6 +35,7 @@ fn job() -> Job {
         queue_depth: 32,
         workers: 1,
         cpus: Vec::new(),
+        pace: Pace::Closed,
         warmup: Nanos(0),
         length: Length::Time(Nanos(1_000_000_000)),
         cooldown: Nanos(0),

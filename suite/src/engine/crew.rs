@@ -26,7 +26,7 @@ use super::sync::SyncWorker;
 use super::tally::{Lane, Window};
 use super::uring::RingWorker;
 use super::watch::Watch;
-use crate::engine::{Control, DeviceFile, EngineError, Job, Progress};
+use crate::engine::{Control, DeviceFile, EngineError, Job, Pace, Progress};
 use crate::measure::{BackendUsed, Measurement};
 use crate::os::clock::monotonic_ns;
 use crate::os::cpu::{Affinity, thread_limits};
@@ -54,7 +54,7 @@ pub(super) fn run(
     let parts = job.queue_depth as usize * job.parts_max(files.members.len());
     let crew = Arc::new(Crew {
         common: Common::new(job),
-        lanes: (0..job.workers).map(|_| Lane::new(parts)).collect(),
+        lanes: (0..job.workers).map(|_| Lane::new(job, parts)).collect(),
         job: job.clone(),
         files,
         way,
@@ -302,6 +302,9 @@ impl Crew {
                 self.common.stop(now);
             }
             meter.look(now, self.common.end());
+            if self.job.pace != Pace::Closed && self.is_idle() {
+                guard.idle(now);
+            }
             if let Some(silence) = guard.look(now, self.returned(), control.stopped())
                 && let Some(error) = self.stuck(silence)
             {
@@ -359,6 +362,11 @@ impl Crew {
             resume_unwind(payload);
         }
         failed.map_or_else(|| Ok(common.unwrap_or_default()), Err)
+    }
+
+    /// Whether no I/O is in flight.
+    fn is_idle(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.board.outstanding().next().is_none())
     }
 
     /// How many I/Os have come back so far.

@@ -11,12 +11,13 @@ use super::board::Board;
 use super::buffer::Buffers;
 use super::driver::Driver;
 use super::files::{After, Files, Member, is_passing};
+use super::pace::{sleep_ns, wait_for};
 use super::requests::Request;
 use super::stripe::Extent;
-use super::tally::Failure;
-use crate::engine::Job;
+use super::tally::{Failure, NEVER};
+use crate::engine::{Job, Pace};
 use crate::measure::IoKind;
-use crate::os::clock::monotonic_ns;
+use crate::os::clock::{monotonic_ns, wake_on_time};
 
 /// The most submissions on their way at a time: what a ring holds (`IORING_MAX_ENTRIES`).
 pub(super) const ENTRIES_MAX: usize = 32_768;
@@ -29,6 +30,10 @@ pub(super) trait Queue {
     /// Hands over what is queued, and waits for so many completions. Returns how many are there;
     /// they may be fewer when the call was interrupted.
     fn enter(&mut self, wait: usize) -> io::Result<usize>;
+
+    /// As [`enter`](Self::enter), but waits for one completion at most, and for no longer than so
+    /// many nanoseconds.
+    fn enter_for(&mut self, time_ns: u64) -> io::Result<usize>;
 
     /// The next of those completions: the number of its part, and the kernel's answer, which is
     /// bytes moved or a negative error number.
@@ -55,6 +60,8 @@ pub(super) struct Flight<'run> {
     /// Given back only when the kernel has done with them.
     buffers: Buffers,
     slots: Box<[Slot]>,
+    /// For each slot, when its I/O was due; empty where I/Os follow each other.
+    dues: Box<[u64]>,
     /// Numbers of the slots that are free: the first `free_count` of these.
     free: Box<[u32]>,
     free_count: usize,
@@ -154,6 +161,10 @@ impl<'run> Flight<'run> {
             board,
             buffers,
             slots: vec![Slot::FREE; depth as usize].into(),
+            dues: match job.pace {
+                Pace::Closed => Box::default(),
+                _ => vec![0; depth as usize].into(),
+            },
             // Those that were used last are used next, while the caches still know them.
             free: (0..depth).rev().collect(),
             free_count: depth as usize,
@@ -171,10 +182,62 @@ impl<'run> Flight<'run> {
         batch: &mut Batch,
         queue: &mut impl Queue,
     ) -> io::Result<()> {
-        if self.files.stripe.is_some() {
-            self.work::<true>(driver, batch, queue)
-        } else {
-            self.work::<false>(driver, batch, queue)
+        match (self.files.stripe.is_some(), driver.is_paced()) {
+            (false, false) => self.work::<false>(driver, batch, queue),
+            (true, false) => self.work::<true>(driver, batch, queue),
+            (false, true) => self.work_on_time::<false>(driver, batch, queue),
+            (true, true) => self.work_on_time::<true>(driver, batch, queue),
+        }
+    }
+
+    /// As [`work`](Self::work), where I/Os are due at times of their own.
+    fn work_on_time<const STRIPED: bool>(
+        &mut self,
+        driver: &mut Driver<'_>,
+        batch: &mut Batch,
+        queue: &mut impl Queue,
+    ) -> io::Result<()> {
+        wake_on_time();
+        let mut requests = vec![Request::FLUSH; batch.submit_max()];
+        let mut dues = vec![0; requests.len()];
+        loop {
+            let room = self.room::<STRIPED>().min(requests.len());
+            let drawn = driver.draw_due(monotonic_ns(), &mut requests[..room], &mut dues[..room]);
+            for (request, due) in requests[..drawn].iter().zip(&dues) {
+                self.launch::<STRIPED>(*request, queue)?;
+                self.dues[self.free[self.free_count] as usize] = *due;
+            }
+            if drawn > 0 {
+                let started = driver.submitted(monotonic_ns(), drawn as u64);
+                self.stamp(drawn, started);
+            }
+            if self.outstanding == 0 && !driver.submitting() {
+                return Ok(());
+            }
+            let ready = self.wait_on_time::<STRIPED>(driver, queue)?;
+            if ready > 0 {
+                self.reap::<STRIPED, true>(ready, driver, batch, queue)?;
+            }
+        }
+    }
+
+    /// Hands over what is queued, and waits until one is done or another can be begun. Returns how
+    /// many are done.
+    fn wait_on_time<const STRIPED: bool>(
+        &self,
+        driver: &mut Driver<'_>,
+        queue: &mut impl Queue,
+    ) -> io::Result<usize> {
+        let now = monotonic_ns();
+        let can_begin = driver.submitting() && self.room::<STRIPED>() > 0;
+        let next = if can_begin { driver.next_due(now) } else { NEVER };
+        if self.outstanding == 0 {
+            wait_for(next, now);
+            return Ok(0);
+        }
+        match sleep_ns(next, now) {
+            0 => queue.enter(0),
+            time => queue.enter_for(time),
         }
     }
 
@@ -205,19 +268,33 @@ impl<'run> Flight<'run> {
             if ready == 0 {
                 continue;
             }
-            let now = monotonic_ns();
-            driver.reaped(now);
-            batch.reaped(ready);
-            while let Some((part, result)) = queue.next() {
-                let whole = result == self.parts[part].extent.len.cast_signed();
-                if whole || !self.mend(part, result, driver) {
-                    self.land::<STRIPED>(part, driver, now);
-                } else {
-                    self.go_on(part, queue)?;
-                }
-            }
-            driver.reported();
+            self.reap::<STRIPED, false>(ready, driver, batch, queue)?;
         }
+    }
+
+    /// Takes in so many completions.
+    #[expect(clippy::inline_always, reason = "a part of two loops, each with its own constants")]
+    #[inline(always)]
+    fn reap<const STRIPED: bool, const PACED: bool>(
+        &mut self,
+        ready: usize,
+        driver: &mut Driver<'_>,
+        batch: &mut Batch,
+        queue: &mut impl Queue,
+    ) -> io::Result<()> {
+        let now = monotonic_ns();
+        driver.reaped(now);
+        batch.reaped(ready);
+        while let Some((part, result)) = queue.next() {
+            let whole = result == self.parts[part].extent.len.cast_signed();
+            if whole || !self.mend(part, result, driver) {
+                self.land::<STRIPED, PACED>(part, driver, now);
+            } else {
+                self.go_on(part, queue)?;
+            }
+        }
+        driver.reported();
+        Ok(())
     }
 
     /// How many more I/Os can be launched now.
@@ -285,7 +362,12 @@ impl<'run> Flight<'run> {
     /// A part is finished, or has failed.
     #[expect(clippy::inline_always, reason = "a call for each I/O, from one place of each loop")]
     #[inline(always)]
-    fn land<const STRIPED: bool>(&mut self, index: usize, driver: &mut Driver<'_>, now: u64) {
+    fn land<const STRIPED: bool, const PACED: bool>(
+        &mut self,
+        index: usize,
+        driver: &mut Driver<'_>,
+        now: u64,
+    ) {
         let number = self.parts[index].slot;
         self.outstanding -= 1;
         self.board.landed(index);
@@ -301,7 +383,12 @@ impl<'run> Flight<'run> {
             driver.failed(request.kind, failure, now);
             return;
         }
-        driver.completed(request.kind, started, u64::from(request.len));
+        if PACED {
+            let due = self.dues[number as usize];
+            driver.completed_due(request.kind, due, started, u64::from(request.len));
+        } else {
+            driver.completed(request.kind, started, u64::from(request.len));
+        }
         if STRIPED && request.kind != IoKind::Sync {
             let first = number as usize * self.parts_max;
             for part in &self.parts[first..first + parts as usize] {

@@ -9,12 +9,13 @@ use super::board::Board;
 use super::buffer::{Arena, Buffers};
 use super::driver::{Done, Driver};
 use super::files::{After, Files, is_passing};
+use super::pace::wait_for;
 use super::requests::Request;
 use super::stripe::Extent;
 use super::tally::Failure;
 use crate::engine::{Flush, Job, WriteSync};
 use crate::measure::IoKind;
-use crate::os::clock::monotonic_ns;
+use crate::os::clock::{monotonic_ns, wake_on_time};
 use crate::os::io::write_at_with_flags;
 
 /// One worker, ready to start.
@@ -67,18 +68,39 @@ impl<'run> SyncWorker<'run> {
     /// Runs from the start line to the end of its last I/O.
     pub(super) fn run(mut self, job: &Job, start: u64) -> Done {
         self.driver.start(job, start);
-        if self.io.files.stripe.is_some() {
-            self.work::<true>();
-        } else {
-            self.work::<false>();
+        match (self.io.files.stripe.is_some(), self.driver.is_paced()) {
+            (false, false) => self.work::<false, false>(),
+            (true, false) => self.work::<true, false>(),
+            (false, true) => self.work::<false, true>(),
+            (true, true) => self.work::<true, true>(),
         }
         self.driver.finish()
     }
 
-    fn work<const STRIPED: bool>(&mut self) {
-        let mut next = [Request::FLUSH];
-        while self.driver.draw(&mut next) == 1 {
-            let [request] = next;
+    /// The next I/O, and when it was due.
+    #[inline]
+    fn next<const PACED: bool>(&mut self) -> Option<(Request, u64)> {
+        let (mut next, mut due) = ([Request::FLUSH], [0]);
+        if !PACED {
+            return (self.driver.draw(&mut next) == 1).then_some((next[0], 0));
+        }
+        while self.driver.submitting() {
+            let now = monotonic_ns();
+            if self.driver.draw_due(now, &mut next, &mut due) == 1 {
+                return Some((next[0], due[0]));
+            }
+            if self.driver.submitting() {
+                wait_for(self.driver.next_due(now), now);
+            }
+        }
+        None
+    }
+
+    fn work<const STRIPED: bool, const PACED: bool>(&mut self) {
+        if PACED {
+            wake_on_time();
+        }
+        while let Some((request, due)) = self.next::<PACED>() {
             let at = match request.kind {
                 IoKind::Read => self.buffers.read_buffer(0),
                 IoKind::Write => self.buffers.write_buffer(0, request.len as usize),
@@ -90,7 +112,10 @@ impl<'run> SyncWorker<'run> {
             self.io.board.landed(0);
             self.driver.reaped(now);
             match outcome {
-                Ok(()) => self.succeeded::<STRIPED>(request, started),
+                Ok(()) => {
+                    let due = if PACED { due } else { started };
+                    self.succeeded::<STRIPED, PACED>(request, due, started);
+                }
                 Err(failure) => self.driver.failed(request.kind, failure, now),
             }
             self.driver.reported();
@@ -101,8 +126,17 @@ impl<'run> SyncWorker<'run> {
     }
 
     #[inline]
-    fn succeeded<const STRIPED: bool>(&mut self, request: Request, started: u64) {
-        self.driver.completed(request.kind, started, u64::from(request.len));
+    fn succeeded<const STRIPED: bool, const PACED: bool>(
+        &mut self,
+        request: Request,
+        due: u64,
+        started: u64,
+    ) {
+        if PACED {
+            self.driver.completed_due(request.kind, due, started, u64::from(request.len));
+        } else {
+            self.driver.completed(request.kind, started, u64::from(request.len));
+        }
         if STRIPED && let Some(stripe) = self.io.files.stripe {
             for part in stripe.split(request.offset, request.len) {
                 self.driver.part_completed(part.member, started, u64::from(part.len));

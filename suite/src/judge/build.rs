@@ -113,6 +113,7 @@ pub(super) fn workload() -> Workload {
         region: Region { offset: Place::Bytes(Bytes(0)), size: None },
         access: Access::Uniform,
         once: false,
+        pace: crate::plan::Pace::Closed,
         limit: Limit::Runtime(Nanos(1_000_000_000)),
         warmup: Nanos(0),
         cooldown: Nanos(0),

@@ -5,7 +5,7 @@
 
 use super::seen::{Seen, seen};
 use crate::measure::{IoKind, Measurement};
-use crate::plan::{Cache, Limit, Workload};
+use crate::plan::{self, Cache, Limit, Workload};
 use crate::record::{CaseRecord, Record};
 use crate::units::{Nanos, Unit, human};
 
@@ -14,6 +14,9 @@ const FEW_IOS: u64 = 100;
 
 /// From this share of what the engine could do without a disk on, a case is limited by it.
 const ENGINE_LIMIT: f64 = 0.8;
+
+/// To be woken takes a thread about as long: I/Os that are late by less say nothing.
+const LATE: Nanos = Nanos(200_000);
 
 /// I/Os that return within this time after the end of the load say nothing.
 const LONG_DRAIN: Nanos = Nanos(1_000_000_000);
@@ -25,8 +28,10 @@ pub fn warnings(record: &Record, case: &CaseRecord, workload: &Workload) -> Vec<
     let rounds = case.measured();
     let Some(merged) = case.merged() else { return Vec::new() };
     let in_flight = u64::from(workload.queue_depth) * u64::from(workload.workers);
+    let closed = workload.pace == plan::Pace::Closed;
     let mut all = vec![
-        depth_not_reached(&merged, in_flight),
+        depth_not_reached(&merged, in_flight).filter(|_| closed),
+        late(&merged),
         short_transfers(&merged),
         clock_anomalies(&merged),
         few_ios(&merged),
@@ -70,6 +75,21 @@ fn depth_not_reached(merged: &Measurement, in_flight: u64) -> Option<String> {
         format!(
             "{achieved:.1} I/Os were in flight on average where {in_flight} were asked for: the \
              figures are of that depth; raise `workers`, or ask for less depth"
+        )
+    })
+}
+
+/// In an open loop, I/Os that the engine begins late count from when they were due; a reader should
+/// know that it was the engine, or all slots were taken.
+fn late(merged: &Measurement) -> Option<String> {
+    let lateness = &merged.open.as_ref()?.lateness_ns;
+    let response = merged.latency(None).mean()?;
+    let mean = lateness.mean()?;
+    (mean > LATE.0 as f64 && mean > response / 10.0).then(|| {
+        format!(
+            "I/Os were begun {} after they were due on average, which their latency includes: \
+             all slots were taken by others; raise `queue_depth` or `workers`, or ask for less",
+            human(mean, Unit::Nanoseconds)
         )
     })
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::assertion::Assertion;
+use super::pace::Pace;
 use crate::units::{Bytes, Nanos, Percent};
 
 /// A sound plan.
@@ -164,6 +165,8 @@ pub struct Workload {
     pub once: bool,
     /// When it ends.
     pub limit: Limit,
+    /// When its I/Os are begun.
+    pub pace: Pace,
     /// Time before the measured window.
     pub warmup: Nanos,
     /// Time after the measured window during which the load goes on.

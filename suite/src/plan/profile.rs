@@ -6,7 +6,8 @@ use super::glob;
 use super::raw::{DiskKeys, Entry, RawPlan, RawProfile, RawRun, Slot, Text};
 
 /// Keys of which a workload has one at most: the one replaces the other.
-const EXCLUSIVE: [[&str; 2]; 2] = [["runtime", "amount"], ["fsync_every", "fdatasync_every"]];
+const EXCLUSIVE: [[&str; 2]; 3] =
+    [["runtime", "amount"], ["fsync_every", "fdatasync_every"], ["rate", "think_time"]];
 
 /// The plan as it is with a profile; patterns that match nothing are errors.
 pub(super) fn applied(

@@ -4,6 +4,7 @@ use crate::diag::Diagnostic;
 use crate::units::{Bytes, Nanos};
 
 use super::model::{Access, Cache, EngineChoice, Layout, Limit, Place, Region};
+use super::pace::Pace;
 use super::profile::exclude_each_other;
 use super::raw::{At, RawWorkload, Setting};
 use super::storage::SetupPoint;
@@ -62,6 +63,12 @@ pub(super) fn whole(raw: &RawWorkload, drafts: &[Draft<'_>], errors: &mut Vec<Di
     let values = entry("access").and_then(|entry| entry.values.as_ref());
     let favoured = values.is_some_and(|values| values.items.iter().any(favours));
     useless("access", random || !favoured, "in sequence, no block is favoured");
+    let open = drafts.iter().any(|draft| matches!(draft.workload.pace, Pace::Open { .. }));
+    if sure(&["rate"]) {
+        for key in ["arrivals", "max_lateness"] {
+            useless(key, open, "without a `rate`, no I/O is due at a time of its own");
+        }
+    }
     let writes = drafts.iter().any(|draft| draft.workload.writes());
     for key in OF_WRITES {
         useless(key, writes, "nothing is written");

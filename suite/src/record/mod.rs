@@ -185,6 +185,19 @@ pub struct RoundRecord {
     pub error: Option<String>,
 }
 
+impl RoundRecord {
+    /// What to say of a round whose rate was not held: too many I/Os were due and never begun.
+    fn rate_not_held(&self) -> Option<String> {
+        let measured = self.measurement.as_ref()?;
+        let open = measured.open.as_ref().filter(|o| o.drops_too_many(measured.workers.len()))?;
+        let (round, dropped, due) = (self.round, open.dropped, open.due);
+        Some(format!(
+            "the rate was not held in round {round}: of {due} I/Os that were due, {dropped} were \
+             never begun; ask for a lower `rate`, or more `queue_depth` or `workers`"
+        ))
+    }
+}
+
 impl CaseRecord {
     /// The measured rounds.
     #[must_use]
@@ -207,7 +220,8 @@ impl CaseRecord {
         let measured = self.measured();
         let faults = merged_faults(measured.iter().flat_map(|round| &round.faults));
         let failed = faults.iter().filter(|fault| fault.count > 0).map(IoFault::describe);
-        unmeasured.chain(failed).collect()
+        let late = self.rounds.iter().filter_map(RoundRecord::rate_not_held);
+        unmeasured.chain(failed).chain(late).collect()
     }
 
     /// The share of what the engine could do here at all that was done, where that is known.

@@ -29,6 +29,7 @@ pub(crate) fn reads(latencies: impl IntoIterator<Item = u64>) -> Measurement {
             written_bytes: 0,
             utilization_percent: 97.25,
         }),
+        open: None,
         faults: Vec::new(),
         short_transfers: 0,
         clock_anomalies: 0,

@@ -6,7 +6,7 @@ use super::chart::{self, LimitLine, LimitPoint};
 use super::facts::{self, Mark, figures, troubles};
 use super::html::{name, safe, typeset};
 use super::text::grouped;
-use crate::measure::{IoKind, Measurement, Share};
+use crate::measure::{Histogram, IoKind, Measurement, OpenLoop, Share};
 use crate::record::{CaseRecord, Evidence, Record, Verdict};
 use crate::units::{Bytes, Percentile, Unit, counted, human, human_bytes, human_short};
 
@@ -204,6 +204,9 @@ fn extra(case: &CaseRecord, merged: &Measurement) -> Vec<(&'static str, String)>
         let system = human(cpu.system_ns as f64 / ios as f64, Unit::Nanoseconds);
         rows.push(("CPU time per I/O", format!("{user} in the program, {system} in the kernel")));
     }
+    if let Some(open) = &merged.open {
+        rows.extend(open_loop(open));
+    }
     if let (Some(most), Some(share)) = (case.engine_iops_max, case.share_of_engine()) {
         let most = human(most, Unit::Iops);
         let of_it =
@@ -222,6 +225,25 @@ fn extra(case: &CaseRecord, merged: &Measurement) -> Vec<(&'static str, String)>
         rows.push(("Transfers cut short", short));
     }
     rows
+}
+
+/// Where the time of I/Os went that were due at set times, and what was never begun.
+fn open_loop(open: &OpenLoop) -> Vec<(&'static str, String)> {
+    let told = |histogram: &Histogram| {
+        let at = |percentile: u32| histogram.percentile(Percentile(percentile));
+        let time = |value: Option<u64>| match value {
+            Some(value) => human_short(value as f64, Unit::Nanoseconds),
+            None => "none".to_owned(),
+        };
+        let [p50, p99, max] = [at(500_000), at(990_000), histogram.max()].map(time);
+        format!("p50 {p50}, p99 {p99}, max {max}")
+    };
+    vec![
+        ("Latency counts", "from the moment at which an I/O was due".to_owned()),
+        ("From start to end", told(&open.service_ns)),
+        ("Begun later than due by", told(&open.lateness_ns)),
+        ("Never begun", format!("{} of {} that were due", open.dropped, open.due)),
+    ]
 }
 
 fn balance(what: &'static str, shares: &[Share]) -> Option<BalanceView> {

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::engine::{
-    Backend, Control, DeviceFile, Engine, EngineError, Job, Length, Payload, Storage, Target,
+    Backend, Control, DeviceFile, Engine, EngineError, Job, Length, Pace, Payload, Storage, Target,
     WriteSync,
 };
 use crate::measure::{IoKind, Measurement};
@@ -60,6 +60,7 @@ pub(super) fn stripped(job: &Job, measured: &Measurement) -> Option<Job> {
             target: Target::Files(null_files(files.len()).ok()?),
             ..job.storage.clone()
         },
+        pace: Pace::Closed,
         warmup: WARMUP,
         length: Length::Time(WINDOW),
         cooldown: Nanos(0),
@@ -178,6 +179,7 @@ pub(super) mod tests {
             queue_depth: depth,
             workers: 1,
             cpus: Vec::new(),
+            pace: Pace::Closed,
             warmup: WARMUP,
             length: Length::Time(WINDOW),
             cooldown: Nanos(0),

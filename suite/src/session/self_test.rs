@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::ceiling::null_files;
 use crate::engine::{
-    Access, Backend, Control, DeviceFile, Engine, Job, Length, Mix, Payload, Storage, Target,
+    Access, Backend, Control, DeviceFile, Engine, Job, Length, Mix, Pace, Payload, Storage, Target,
     WriteSync, parts,
 };
 use crate::measure::Measurement;
@@ -200,6 +200,7 @@ fn job(files: Vec<DeviceFile>, len: u64, (backend, depth): (Backend, u32), reads
         queue_depth: depth,
         workers: 1,
         cpus: Vec::new(),
+        pace: Pace::Closed,
         warmup: Nanos(5_000_000),
         length: Length::Time(WINDOW),
         cooldown: Nanos(0),

@@ -3,6 +3,7 @@
 mod cli;
 mod folders;
 mod interrupt;
+mod issued;
 mod plans;
 mod readme;
 mod real;

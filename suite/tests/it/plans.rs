@@ -105,7 +105,8 @@ fn changed(workload: &Workload) -> String {
         };
     }
     let changed = changed!(
-        rw read_percent blocks queue_depth workers layout region access once limit warmup cooldown
+        rw read_percent blocks queue_depth workers layout region access once pace limit warmup
+        cooldown
         cache sync flush fsync_at_end data engine cpus seed
     );
     let changed: Vec<_> = changed.into_iter().flatten().collect();

@@ -3,6 +3,7 @@
 mod access;
 mod choices;
 mod cost;
+mod pace;
 mod real;
 mod simulated;
 mod stuck;
@@ -31,6 +32,7 @@ pub(super) fn job() -> Job {
         queue_depth: 1,
         workers: 1,
         cpus: Vec::new(),
+        pace: Pace::Closed,
         warmup: Nanos(0),
         length: Length::Time(Nanos(1_000_000_000)),
         cooldown: Nanos(0),

@@ -25,6 +25,10 @@ pub(super) const WORKLOAD_KEYS: &[&str] = &[
     "size",
     "access",
     "once",
+    "rate",
+    "arrivals",
+    "max_lateness",
+    "think_time",
     "runtime",
     "amount",
     "warmup",
@@ -54,16 +58,13 @@ pub(super) const PROFILE_KEYS: &[&str] = &["disks", "workloads", "run"];
 
 /// Keys that are known in other versions of the language: none of them is a typing error.
 pub(super) const OTHER_VERSIONS: &[&str] = &[
-    "arrivals",
     "at_cap",
     "confidence",
     "devices",
     "emulate",
     "filesystem",
     "min_abs",
-    "rate",
     "records",
-    "think_time",
     "time_budget",
     "verify",
 ];
@@ -92,6 +93,10 @@ const ALSO_CALLED: &[(&str, &str)] = &[
     ("end_fsync", "fsync_at_end"),
     ("cpus_allowed", "cpus"),
     ("randseed", "seed"),
+    ("rate_iops", "rate"),
+    ("iops", "rate"),
+    ("thinktime", "think_time"),
+    ("rate_process", "arrivals"),
     ("condition", "that"),
     ("reason", "why"),
     ("path", "device"),

@@ -6,6 +6,7 @@
 //! is said twice about it. Nothing here knows what a plan is for.
 
 mod keys;
+mod pace;
 mod reader;
 mod setting;
 mod syntax;

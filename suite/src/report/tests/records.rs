@@ -113,6 +113,7 @@ impl Load {
                 written_bytes: kinds.write.bytes + 65_536,
                 utilization_percent: 97.5,
             }),
+            open: None,
             faults: vec![],
             short_transfers: 0,
             clock_anomalies: 0,
