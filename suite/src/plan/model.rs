@@ -58,6 +58,11 @@ pub enum DiskSource {
         /// Size of the test file.
         size: Bytes,
     },
+    /// The null device: takes all that is written, and does nothing.
+    Null {
+        /// How large it is said to be.
+        size: Bytes,
+    },
     /// A block device or a regular file that is there already, opened for reading only.
     Device {
         /// Where.

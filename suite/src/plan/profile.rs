@@ -79,6 +79,7 @@ fn lay_disk(base: &mut DiskKeys, over: &DiskKeys) {
     lay(&mut base.count, &over.count);
     lay(&mut base.directory, &over.directory);
     lay(&mut base.device, &over.device);
+    lay(&mut base.null, &over.null);
 }
 
 fn lay_run(base: &mut RawRun, over: &RawRun) {

@@ -6,7 +6,7 @@ use crate::units::{Bytes, Nanos};
 use super::model::{Access, Cache, EngineChoice, Layout, Limit, Place, Region};
 use super::pace::Pace;
 use super::profile::exclude_each_other;
-use super::raw::{At, RawWorkload, Setting};
+use super::raw::{At, RawWorkload, Setting, Span};
 use super::storage::SetupPoint;
 use super::sweep::Draft;
 
@@ -196,6 +196,9 @@ pub(super) fn on_setup(draft: &Draft<'_>, setup: &SetupPoint, errors: &mut Vec<D
                 )),
         );
     }
+    if let Some(null) = &setup.null {
+        on_null(draft, name, null, errors);
+    }
     if !draft.sure(&["block_size", "offset", "size", "layout", "workers"]) {
         return;
     }
@@ -210,6 +213,31 @@ pub(super) fn on_setup(draft: &Draft<'_>, setup: &SetupPoint, errors: &mut Vec<D
         return;
     };
     region(draft, setup, target, errors);
+}
+
+/// Whether a workload asks only for what the null device has.
+fn on_null(draft: &Draft<'_>, setup: &str, null: &Span, errors: &mut Vec<Diagnostic>) {
+    let workload = &draft.workload;
+    let mut wrong = |key: &str, message: &str, help: &str| {
+        let message = format!("{message} the setup `{setup}`");
+        errors.push(
+            Diagnostic::new("plan::null-device", message, draft.place(key), "not to be had there")
+                .context(null.clone(), "takes what is written, and does nothing")
+                .help(help),
+        );
+    };
+    if draft.gives("rw") && draft.sure(&["read_percent"]) && workload.reads() {
+        let help = "let only workloads that write run there";
+        wrong("rw", "there is nothing to read on", help);
+    }
+    if draft.sure(&["cache"]) && workload.cache == Cache::Direct {
+        wrong("cache", "there is no direct I/O on", "add `cache = \"buffered\"`");
+    }
+    for key in ["fsync_every", "fdatasync_every", "fsync_at_end"] {
+        if draft.gives(key) && workload.syncs() {
+            wrong(key, "there is nothing to flush on", "take it out");
+        }
+    }
 }
 
 /// Whether the region lies on the target and holds a block of each worker.

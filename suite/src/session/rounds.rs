@@ -178,7 +178,9 @@ fn simulated(request: &Request, setup: &Setup, model: &DiskModel) -> (Target, u6
 /// Size of what a simulated disk stands for.
 pub(super) fn simulated_bytes(source: &DiskSource) -> Bytes {
     match source {
-        DiskSource::Loopback { size } | DiskSource::Directory { size, .. } => *size,
+        DiskSource::Loopback { size }
+        | DiskSource::Directory { size, .. }
+        | DiskSource::Null { size } => *size,
         DiskSource::Device { size, .. } => size.unwrap_or(SIMULATED_DEVICE),
     }
 }

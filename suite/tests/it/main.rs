@@ -4,6 +4,7 @@ mod cli;
 mod folders;
 mod interrupt;
 mod issued;
+mod limits;
 mod plans;
 mod readme;
 mod real;

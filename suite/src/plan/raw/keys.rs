@@ -5,7 +5,7 @@ pub(super) const PLAN_KEYS: &[&str] =
     &["name", "description", "disks", "setups", "workloads", "expect", "run", "profiles"];
 
 /// Keys of a disk.
-pub(super) const DISK_KEYS: &[&str] = &["size", "count", "directory", "device"];
+pub(super) const DISK_KEYS: &[&str] = &["size", "count", "directory", "device", "null"];
 
 /// Keys of a setup.
 pub(super) const SETUP_KEYS: &[&str] = &["disks", "stripe", "workloads"];
