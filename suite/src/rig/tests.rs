@@ -393,7 +393,8 @@ fn things_that_can_be_no_disk_are_refused_by_kind() {
         (at("fifo"), "a FIFO"),
         (at("loop"), "a loop of symbolic links"),
         (at("socket"), "a socket"),
-        ("/dev/null".into(), "a character device"),
+        ("/dev/zero".into(), "a character device"),
+        ("/dev/null".into(), "the null device"),
         ("/dev".into(), "a folder of device names"),
     ] {
         let error = refused(&path);
