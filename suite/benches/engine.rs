@@ -43,6 +43,7 @@ fn job() -> Job {
         flush_every: None,
         fsync_at_end: false,
         payload: Payload::Random,
+        verify: None,
         backend: Backend::Auto,
         seed: 1,
         series_interval: Nanos(100_000_000),

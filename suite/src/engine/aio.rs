@@ -452,7 +452,7 @@ pub(super) struct AioWorker<'run> {
 impl<'run> AioWorker<'run> {
     /// To be called by the thread that will run it.
     pub(super) fn new(
-        job: &Job,
+        job: &'run Job,
         files: &'run Files,
         driver: Driver<'run>,
         buffers: Buffers,

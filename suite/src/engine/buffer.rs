@@ -116,6 +116,8 @@ pub(super) struct Buffers {
     writes_at: usize,
     /// Where the blocks that repeat are, and when one is due.
     repeats: Option<Repeats>,
+    /// Whether each I/O writes from memory of its own.
+    apart: bool,
     /// What fills the buffers; `None` where they stay zero.
     contents: Option<Contents>,
 }
@@ -137,8 +139,8 @@ impl Buffers {
         let reads = if job.read_percent > 0 { depth } else { 0 };
         let writes = match job.payload {
             _ if job.read_percent >= 100 => 0,
-            // They are the same for all, and nobody changes them.
-            Payload::Zero => 1,
+            // They are the same for all, and nobody changes them, but for stamps.
+            Payload::Zero if job.verify.is_none() => 1,
             _ => depth,
         };
         let percent = match job.payload {
@@ -156,7 +158,8 @@ impl Buffers {
         });
         let contents =
             (writes > 0 && job.payload != Payload::Zero).then(|| Contents::new(job, worker));
-        Ok(Self { arena, stride, writes_at: reads * stride, repeats, contents })
+        let (writes_at, apart) = (reads * stride, writes > 1);
+        Ok(Self { arena, stride, writes_at, repeats, apart, contents })
     }
 
     /// The memory that all of them lie in.
@@ -182,7 +185,7 @@ impl Buffers {
     #[inline]
     pub(super) fn write_buffer(&mut self, slot: usize, len: usize) -> usize {
         let Some(contents) = &mut self.contents else {
-            return self.writes_at;
+            return self.writes_at + if self.apart { slot * self.stride } else { 0 };
         };
         if let Some(repeats) = &mut self.repeats
             && repeats.due.next() == 1

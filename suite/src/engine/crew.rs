@@ -25,6 +25,7 @@ use super::probe::{Way, choose};
 use super::sync::SyncWorker;
 use super::tally::{Lane, Window};
 use super::uring::RingWorker;
+use super::verify::read_back;
 use super::watch::Watch;
 use crate::engine::{Control, DeviceFile, EngineError, Job, Pace, Progress};
 use crate::measure::{BackendUsed, Measurement};
@@ -79,7 +80,14 @@ pub(super) fn run(
     };
     let flush = job.fsync_at_end && !control.stopped();
     let syncs = if flush { last_flush(&crew.files, control)? } else { Vec::new() };
-    Ok(outcome.measurement(&syncs, Some(finished.meter.finish())))
+    let mut measured = outcome.measurement(&syncs, Some(finished.meter.finish()));
+    if let Some(table) = job.verify.as_ref().filter(|_| job.read_percent < 100)
+        && !control.stopped()
+    {
+        let verified = read_back(job, &crew.files, table, control)?;
+        measured.verified.get_or_insert_default().add(&verified);
+    }
+    Ok(measured)
 }
 
 /// The error of threads that could not be made: what may limit them, and what to do about it.

@@ -12,7 +12,7 @@ use super::pace::{Schedule, mean_len};
 use super::requests::{Amount, Request, Source, source};
 use super::tally::{Counted, Failure, Lane, NEVER, Tally};
 use crate::engine::{Job, Length};
-use crate::measure::IoKind;
+use crate::measure::{IoKind, Verified};
 
 /// After so many failed I/Os of one worker the whole job ends early: it can't pass any more, and
 /// a device that fails at once would otherwise be asked as fast as the machine can.
@@ -158,7 +158,11 @@ impl<'run> Driver<'run> {
     /// asked for though more are to be submitted later.
     pub(super) fn draw_due(&mut self, now: u64, out: &mut [Request], dues: &mut [u64]) -> usize {
         self.look_at(now);
-        let Some(mut schedule) = self.schedule.take() else { return 0 };
+        let Some(mut schedule) = self.schedule.take() else {
+            let due = self.in_its_phase(now);
+            dues.fill(due);
+            return self.draw(out);
+        };
         let mut drawn = 0;
         while drawn < out.len() && self.submitting {
             while let Some(due) = schedule.pass_over(now, self.mean_len) {
@@ -236,6 +240,11 @@ impl<'run> Driver<'run> {
         if self.tally.errors() >= ERRORS_MAX {
             self.common.stop(now);
         }
+    }
+
+    /// What was held against what had been written.
+    pub(super) fn verified(&mut self, verified: Verified) {
+        self.tally.verified(verified);
     }
 
     /// A transfer that was cut short was finished by asking for the rest.

@@ -15,12 +15,16 @@ use super::pace::{sleep_ns, wait_for};
 use super::requests::Request;
 use super::stripe::Extent;
 use super::tally::{Failure, NEVER};
+use super::verify::Verifier;
 use crate::engine::{Job, Pace};
 use crate::measure::IoKind;
 use crate::os::clock::{monotonic_ns, wake_on_time};
 
 /// The most submissions on their way at a time: what a ring holds (`IORING_MAX_ENTRIES`).
 pub(super) const ENTRIES_MAX: usize = 32_768;
+
+/// For how long one of its own completions is waited for by a worker whose requests wait for others.
+const PUT_OFF_NS: u64 = 100_000;
 
 /// Where submissions go, and completions come from.
 pub(super) trait Queue {
@@ -62,6 +66,7 @@ pub(super) struct Flight<'run> {
     slots: Box<[Slot]>,
     /// For each slot, when its I/O was due; empty where I/Os follow each other.
     dues: Box<[u64]>,
+    verifier: Option<Verifier<'run>>,
     /// Numbers of the slots that are free: the first `free_count` of these.
     free: Box<[u32]>,
     free_count: usize,
@@ -148,7 +153,7 @@ impl Part {
 impl<'run> Flight<'run> {
     /// None yet, of a worker of this job whose queue has room for so many submissions.
     pub(super) fn new(
-        job: &Job,
+        job: &'run Job,
         files: &'run Files,
         board: &'run Board,
         buffers: Buffers,
@@ -161,10 +166,11 @@ impl<'run> Flight<'run> {
             board,
             buffers,
             slots: vec![Slot::FREE; depth as usize].into(),
-            dues: match job.pace {
-                Pace::Closed => Box::default(),
+            dues: match (job.pace, &job.verify) {
+                (Pace::Closed, None) => Box::default(),
                 _ => vec![0; depth as usize].into(),
             },
+            verifier: job.verify.as_deref().map(|table| Verifier::new(table, depth as usize)),
             // Those that were used last are used next, while the caches still know them.
             free: (0..depth).rev().collect(),
             free_count: depth as usize,
@@ -182,16 +188,17 @@ impl<'run> Flight<'run> {
         batch: &mut Batch,
         queue: &mut impl Queue,
     ) -> io::Result<()> {
-        match (self.files.stripe.is_some(), driver.is_paced()) {
+        let careful = driver.is_paced() || self.verifier.is_some();
+        match (self.files.stripe.is_some(), careful) {
             (false, false) => self.work::<false>(driver, batch, queue),
             (true, false) => self.work::<true>(driver, batch, queue),
-            (false, true) => self.work_on_time::<false>(driver, batch, queue),
-            (true, true) => self.work_on_time::<true>(driver, batch, queue),
+            (false, true) => self.work_with_care::<false>(driver, batch, queue),
+            (true, true) => self.work_with_care::<true>(driver, batch, queue),
         }
     }
 
-    /// As [`work`](Self::work), where I/Os are due at times of their own.
-    fn work_on_time<const STRIPED: bool>(
+    /// As [`work`](Self::work), where I/Os are due at times of their own, or verified.
+    fn work_with_care<const STRIPED: bool>(
         &mut self,
         driver: &mut Driver<'_>,
         batch: &mut Batch,
@@ -202,19 +209,22 @@ impl<'run> Flight<'run> {
         let mut dues = vec![0; requests.len()];
         loop {
             let room = self.room::<STRIPED>().min(requests.len());
-            let drawn = driver.draw_due(monotonic_ns(), &mut requests[..room], &mut dues[..room]);
-            for (request, due) in requests[..drawn].iter().zip(&dues) {
-                self.launch::<STRIPED>(*request, queue)?;
+            let begun = self.gather(driver, &mut requests[..room], &mut dues[..room]);
+            for (request, due) in requests[..begun].iter().zip(&dues) {
+                self.launch::<STRIPED, true>(*request, queue)?;
                 self.dues[self.free[self.free_count] as usize] = *due;
             }
-            if drawn > 0 {
-                let started = driver.submitted(monotonic_ns(), drawn as u64);
-                self.stamp(drawn, started);
+            if begun > 0 {
+                let started = driver.submitted(monotonic_ns(), begun as u64);
+                self.stamp(begun, started);
             }
-            if self.outstanding == 0 && !driver.submitting() {
+            if self.outstanding == 0 && !driver.submitting() && self.put_off() == 0 {
+                if let Some(verifier) = &mut self.verifier {
+                    driver.verified(verifier.take());
+                }
                 return Ok(());
             }
-            let ready = self.wait_on_time::<STRIPED>(driver, queue)?;
+            let ready = self.wait_with_care::<STRIPED>(driver, queue)?;
             if ready > 0 {
                 self.reap::<STRIPED, true>(ready, driver, batch, queue)?;
             }
@@ -223,12 +233,20 @@ impl<'run> Flight<'run> {
 
     /// Hands over what is queued, and waits until one is done or another can be begun. Returns how
     /// many are done.
-    fn wait_on_time<const STRIPED: bool>(
+    fn wait_with_care<const STRIPED: bool>(
         &self,
         driver: &mut Driver<'_>,
         queue: &mut impl Queue,
     ) -> io::Result<usize> {
         let now = monotonic_ns();
+        if self.put_off() > 0 {
+            // Another worker may give blocks free at any time, and tells nobody.
+            if self.outstanding == 0 {
+                std::thread::yield_now();
+                return Ok(0);
+            }
+            return queue.enter_for(PUT_OFF_NS);
+        }
         let can_begin = driver.submitting() && self.room::<STRIPED>() > 0;
         let next = if can_begin { driver.next_due(now) } else { NEVER };
         if self.outstanding == 0 {
@@ -253,7 +271,7 @@ impl<'run> Flight<'run> {
             let room = self.room::<STRIPED>().min(requests.len());
             let drawn = driver.draw(&mut requests[..room]);
             for request in &requests[..drawn] {
-                self.launch::<STRIPED>(*request, queue)?;
+                self.launch::<STRIPED, false>(*request, queue)?;
             }
             if drawn > 0 {
                 let started = driver.submitted(monotonic_ns(), drawn as u64);
@@ -275,7 +293,7 @@ impl<'run> Flight<'run> {
     /// Takes in so many completions.
     #[expect(clippy::inline_always, reason = "a part of two loops, each with its own constants")]
     #[inline(always)]
-    fn reap<const STRIPED: bool, const PACED: bool>(
+    fn reap<const STRIPED: bool, const CAREFUL: bool>(
         &mut self,
         ready: usize,
         driver: &mut Driver<'_>,
@@ -288,13 +306,47 @@ impl<'run> Flight<'run> {
         while let Some((part, result)) = queue.next() {
             let whole = result == self.parts[part].extent.len.cast_signed();
             if whole || !self.mend(part, result, driver) {
-                self.land::<STRIPED, PACED>(part, driver, now);
+                self.land::<STRIPED, CAREFUL>(part, driver, now);
             } else {
                 self.go_on(part, queue)?;
             }
         }
         driver.reported();
         Ok(())
+    }
+
+    /// Requests that are to be launched now: those that were put off, and then those that are due.
+    fn gather(
+        &mut self,
+        driver: &mut Driver<'_>,
+        requests: &mut [Request],
+        dues: &mut [u64],
+    ) -> usize {
+        let Some(verifier) = &mut self.verifier else {
+            return driver.draw_due(monotonic_ns(), requests, dues);
+        };
+        let (mut begun, mut tries) = (0, verifier.waiting());
+        while begun < requests.len()
+            && let Some((request, due)) = verifier.begin_waiting(&mut tries)
+        {
+            (requests[begun], dues[begun]) = (request, due);
+            begun += 1;
+        }
+        let room = requests.len().saturating_sub(verifier.waiting()).max(begun);
+        let drawn =
+            driver.draw_due(monotonic_ns(), &mut requests[begun..room], &mut dues[begun..room]);
+        for next in begun..begun + drawn {
+            if verifier.begin_or_put_off(requests[next], dues[next]) {
+                (requests[begun], dues[begun]) = (requests[next], dues[next]);
+                begun += 1;
+            }
+        }
+        begun
+    }
+
+    /// How many requests wait until others have done with their blocks.
+    fn put_off(&self) -> usize {
+        self.verifier.as_ref().map_or(0, Verifier::waiting)
     }
 
     /// How many more I/Os can be launched now.
@@ -309,7 +361,7 @@ impl<'run> Flight<'run> {
 
     /// Puts one I/O on its way, but for its start time.
     #[inline]
-    fn launch<const STRIPED: bool>(
+    fn launch<const STRIPED: bool, const CAREFUL: bool>(
         &mut self,
         request: Request,
         queue: &mut impl Queue,
@@ -321,6 +373,13 @@ impl<'run> Flight<'run> {
             IoKind::Write => self.buffers.write_buffer(slot as usize, request.len as usize),
             IoKind::Sync => 0,
         };
+        if CAREFUL
+            && request.kind == IoKind::Write
+            && let Some(verifier) = &self.verifier
+        {
+            let memory = self.buffers.arena_mut().part_mut(buffer, request.len as usize);
+            verifier.stamp(request, memory);
+        }
         let first = slot as usize * self.parts_max;
         let mut parts = 0;
         if STRIPED && let Some(stripe) = self.files.stripe {
@@ -362,7 +421,7 @@ impl<'run> Flight<'run> {
     /// A part is finished, or has failed.
     #[expect(clippy::inline_always, reason = "a call for each I/O, from one place of each loop")]
     #[inline(always)]
-    fn land<const STRIPED: bool, const PACED: bool>(
+    fn land<const STRIPED: bool, const CAREFUL: bool>(
         &mut self,
         index: usize,
         driver: &mut Driver<'_>,
@@ -379,12 +438,20 @@ impl<'run> Flight<'run> {
         let Slot { request, started, parts, failure, .. } = *slot;
         self.free[self.free_count] = number;
         self.free_count += 1;
+        if CAREFUL && let Some(verifier) = &mut self.verifier {
+            let at = self.buffers.read_buffer(number as usize);
+            let memory = match request.kind {
+                IoKind::Read => &*self.buffers.arena_mut().part_mut(at, request.len as usize),
+                _ => &[],
+            };
+            verifier.done(request, failure.is_none(), memory);
+        }
         if let Some(failure) = failure {
             driver.failed(request.kind, failure, now);
             return;
         }
-        if PACED {
-            let due = self.dues[number as usize];
+        if CAREFUL {
+            let due = if driver.is_paced() { self.dues[number as usize] } else { started };
             driver.completed_due(request.kind, due, started, u64::from(request.len));
         } else {
             driver.completed(request.kind, started, u64::from(request.len));

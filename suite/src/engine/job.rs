@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::access::Access;
 use super::stripe::StripeMap;
+use super::verify::Generations;
 use crate::model::DiskModel;
 use crate::units::{Bytes, Nanos};
 
@@ -57,6 +58,8 @@ pub struct Job {
     pub fsync_at_end: bool,
     /// What is written.
     pub payload: Payload,
+    /// Whether what is read is held against what was written, and the table of that.
+    pub verify: Option<Arc<Generations>>,
     /// By which way.
     pub backend: Backend,
     /// Seed of every random choice of this round.

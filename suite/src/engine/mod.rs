@@ -53,6 +53,7 @@ mod stripe;
 mod sync;
 mod tally;
 mod uring;
+pub mod verify;
 mod watch;
 
 #[cfg(test)]

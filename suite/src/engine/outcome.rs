@@ -78,6 +78,7 @@ impl Outcome<'_> {
             cpu,
             device: None,
             open,
+            verified: None,
             faults: Vec::new(),
             short_transfers: 0,
             clock_anomalies: 0,
@@ -157,6 +158,9 @@ fn add_all(
             add_fault(&mut measured.faults, fault, members);
         }
         depth_ns += counted.depth_ns;
+        if let Some(verified) = &counted.verified {
+            measured.verified.get_or_insert_default().add(verified);
+        }
         measured.short_transfers += counted.short_transfers;
         measured.clock_anomalies += counted.clock_anomalies;
         series = Some(match series {

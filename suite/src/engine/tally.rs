@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::board::Board;
 use super::series::Intervals;
 use crate::engine::{Job, Length, Pace};
-use crate::measure::{IoKind, PerKind, Recorder};
+use crate::measure::{IoKind, PerKind, Recorder, Verified};
 
 /// A moment that doesn't come.
 pub(super) const NEVER: u64 = u64::MAX;
@@ -140,6 +140,7 @@ pub(super) struct Tally<'lane> {
     due: u64,
     /// I/Os that were due in the window and never begun.
     dropped: u64,
+    verified: Option<Verified>,
 }
 
 /// The counts of one worker when all of its I/Os are done.
@@ -154,6 +155,7 @@ pub(super) struct Counted {
     pub(super) clock_anomalies: u64,
     pub(super) due: u64,
     pub(super) dropped: u64,
+    pub(super) verified: Option<Verified>,
     /// The last reading of the clock.
     pub(super) ended: u64,
 }
@@ -182,6 +184,7 @@ impl<'lane> Tally<'lane> {
             clock_anomalies: 0,
             due: 0,
             dropped: 0,
+            verified: None,
         }
     }
 
@@ -266,6 +269,11 @@ impl<'lane> Tally<'lane> {
         if self.is_within(due) {
             self.dropped += count;
         }
+    }
+
+    /// What was held against what had been written.
+    pub(super) fn verified(&mut self, verified: Verified) {
+        self.verified = Some(verified);
     }
 
     #[inline]
@@ -353,6 +361,7 @@ impl<'lane> Tally<'lane> {
             clock_anomalies: self.clock_anomalies,
             due: self.due,
             dropped: self.dropped,
+            verified: self.verified,
             ended: self.now,
         }
     }

@@ -150,7 +150,7 @@ struct RingQueue<'ring, const FIXED: bool> {
 impl<'run> RingWorker<'run> {
     /// To be called by the thread that will run it.
     pub(super) fn new(
-        job: &Job,
+        job: &'run Job,
         files: &'run Files,
         driver: Driver<'run>,
         buffers: Buffers,

@@ -8,12 +8,14 @@ mod histogram;
 mod series;
 #[cfg(test)]
 mod tests;
+mod verified;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use fault::merged as merged_faults;
 pub use histogram::{Histogram, Recorder};
 pub use series::Series;
+pub use verified::{Verified, VerifyFind, VerifyKind};
 
 use crate::units::Nanos;
 
@@ -200,6 +202,9 @@ pub struct Measurement {
     /// one, where each I/O is begun when another is done and so is never late.
     #[serde(default)]
     pub open: Option<OpenLoop>,
+    /// What was held against what had been written, where that was asked for.
+    #[serde(default)]
+    pub verified: Option<Verified>,
     /// Failed I/Os. With one of them a case can't pass.
     pub faults: Vec<IoFault>,
     /// Transfers that the kernel cut short and that were finished by asking again.
@@ -294,6 +299,10 @@ impl Measurement {
         match (&mut self.open, &other.open) {
             (Some(open), Some(other)) => open.add(other),
             (open, _) => *open = None,
+        }
+        match (&mut self.verified, &other.verified) {
+            (Some(mine), Some(theirs)) => mine.add(theirs),
+            (mine, theirs) => *mine = mine.take().or_else(|| theirs.clone()),
         }
         self.faults = merged_faults(self.faults.iter().chain(&other.faults));
         self.drain_ns = self.drain_ns.max(other.drain_ns);

@@ -214,6 +214,7 @@ fn measurement(seconds: u64, reads: &[u64], depth: f64) -> Measurement {
         cpu: Some(CpuUse { user_ns: 10, system_ns: 20 }),
         device: None,
         open: None,
+        verified: None,
         faults: Vec::new(),
         short_transfers: 1,
         clock_anomalies: 2,

@@ -186,6 +186,8 @@ pub struct Workload {
     pub fsync_at_end: bool,
     /// What is written.
     pub data: Data,
+    /// Whether what it reads is held against what was written, and what it writes can be.
+    pub verify: bool,
     /// By which way.
     pub engine: EngineChoice,
     /// CPUs to which the workers are pinned, in turn; empty for none.

@@ -135,6 +135,7 @@ fn defaults() -> Workload {
         flush: None,
         fsync_at_end: false,
         data: Data::Random,
+        verify: false,
         engine: EngineChoice::Auto,
         cpus: Vec::new(),
         seed: SEED,
@@ -166,6 +167,7 @@ fn apply(workload: &mut Workload, setting: &Setting) {
         }
         Setting::FsyncAtEnd(on) => workload.fsync_at_end = *on,
         Setting::Data(data) => workload.data = *data,
+        Setting::Verify(on) => workload.verify = *on,
         Setting::Engine(engine) => workload.engine = *engine,
         Setting::Cpus(cpus) => workload.cpus.clone_from(cpus),
         Setting::Seed(seed) => workload.seed = *seed,

@@ -3,7 +3,7 @@
 use crate::diag::Diagnostic;
 use crate::units::{Bytes, Nanos};
 
-use super::model::{Access, Cache, EngineChoice, Layout, Limit, Place, Region};
+use super::model::{Access, Cache, Data, EngineChoice, Layout, Limit, Place, Region};
 use super::pace::Pace;
 use super::profile::exclude_each_other;
 use super::raw::{At, RawWorkload, Setting, Span};
@@ -92,6 +92,17 @@ pub(super) fn point(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
         errors.push(
             Diagnostic::new("plan::conflict", message, draft.place("access"), "some more often")
                 .context(draft.place("once"), "every block once"),
+        );
+    }
+    if draft.sure(&["verify", "data"])
+        && workload.verify
+        && matches!(workload.data, Data::Duplicate(_))
+    {
+        let message = "`verify` and data that repeat exclude each other";
+        let label = "makes every block differ from all others";
+        errors.push(
+            Diagnostic::new("plan::conflict", message, draft.place("verify"), label)
+                .context(draft.place("data"), "some of them the same"),
         );
     }
     cooldown(draft, errors);
@@ -232,6 +243,9 @@ fn on_null(draft: &Draft<'_>, setup: &str, null: &Span, errors: &mut Vec<Diagnos
     }
     if draft.sure(&["cache"]) && workload.cache == Cache::Direct {
         wrong("cache", "there is no direct I/O on", "add `cache = \"buffered\"`");
+    }
+    if workload.verify {
+        wrong("verify", "nothing can be read back from", "take it out");
     }
     for key in ["fsync_every", "fdatasync_every", "fsync_at_end"] {
         if draft.gives(key) && workload.syncs() {

@@ -30,7 +30,7 @@ use thiserror::Error;
 pub use exit::ExitCode;
 pub use file::write_file;
 
-use crate::measure::{IoFault, IoKind, Measurement, merged_faults};
+use crate::measure::{IoFault, IoKind, Measurement, Verified, VerifyFind, merged_faults};
 use crate::units::{Percentile, Unit};
 
 /// Version of the form of the document.
@@ -185,6 +185,13 @@ pub struct RoundRecord {
     pub error: Option<String>,
 }
 
+/// What to say of data that are not what was written.
+fn broken(verified: &Verified) -> String {
+    let (found, checked) = (verified.describe(), verified.checked);
+    let first = verified.finds.first().map(VerifyFind::describe).unwrap_or_default();
+    format!("verification failed: {found} of {checked} blocks; the first: {first}")
+}
+
 impl RoundRecord {
     /// What to say of a round whose rate was not held: too many I/Os were due and never begun.
     fn rate_not_held(&self) -> Option<String> {
@@ -221,7 +228,16 @@ impl CaseRecord {
         let faults = merged_faults(measured.iter().flat_map(|round| &round.faults));
         let failed = faults.iter().filter(|fault| fault.count > 0).map(IoFault::describe);
         let late = self.rounds.iter().filter_map(RoundRecord::rate_not_held);
-        unmeasured.chain(failed).chain(late).collect()
+        let verified = measured.iter().filter_map(|round| round.verified.as_ref());
+        let mut all = Verified::default();
+        verified.clone().for_each(|one| all.add(one));
+        let broken = (all.error_count() > 0).then(|| broken(&all));
+        let nothing = (verified.count() > 0 && all.checked == 0).then(|| {
+            "nothing was verified: none of the blocks that were read had been written with \
+             `verify` before, by this case or another on this setup"
+                .to_owned()
+        });
+        unmeasured.chain(failed).chain(late).chain(broken).chain(nothing).collect()
     }
 
     /// The share of what the engine could do here at all that was done, where that is known.
@@ -230,6 +246,13 @@ impl CaseRecord {
         let (most, merged) = (self.engine_iops_max?, self.merged()?);
         let seconds = merged.duration_ns.as_secs();
         (most > 0.0 && seconds > 0.0).then(|| merged.completed(None) as f64 / seconds / most)
+    }
+
+    /// How many blocks were not what had been written.
+    #[must_use]
+    pub fn verify_errors(&self) -> u64 {
+        let verified = self.measured().into_iter().filter_map(|round| round.verified.as_ref());
+        verified.map(Verified::error_count).sum()
     }
 
     /// All measured rounds as one; `None` without any.

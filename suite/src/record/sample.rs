@@ -30,6 +30,7 @@ pub(crate) fn reads(latencies: impl IntoIterator<Item = u64>) -> Measurement {
             utilization_percent: 97.25,
         }),
         open: None,
+        verified: None,
         faults: Vec::new(),
         short_transfers: 0,
         clock_anomalies: 0,

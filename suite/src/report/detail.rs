@@ -204,6 +204,14 @@ fn extra(case: &CaseRecord, merged: &Measurement) -> Vec<(&'static str, String)>
         let system = human(cpu.system_ns as f64 / ios as f64, Unit::Nanoseconds);
         rows.push(("CPU time per I/O", format!("{user} in the program, {system} in the kernel")));
     }
+    if let Some(verified) = &merged.verified {
+        let found = match verified.error_count() {
+            0 => "all as they were written".to_owned(),
+            _ => verified.describe(),
+        };
+        let checked = counted(usize::try_from(verified.checked).unwrap_or(usize::MAX), "block");
+        rows.push(("Verified", format!("{checked}: {found}")));
+    }
     if let Some(open) = &merged.open {
         rows.extend(open_loop(open));
     }

@@ -67,6 +67,7 @@ pub(super) fn stripped(job: &Job, measured: &Measurement) -> Option<Job> {
         write_sync: WriteSync::None,
         flush_every: None,
         fsync_at_end: false,
+        verify: None,
         backend: backend(&measured.backend.name)?,
         series_interval: WINDOW,
         ..job.clone()
@@ -187,6 +188,7 @@ pub(super) mod tests {
             flush_every: None,
             fsync_at_end: false,
             payload: Payload::Zero,
+            verify: None,
             backend,
             seed: 1,
             series_interval: WINDOW,

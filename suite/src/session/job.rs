@@ -1,5 +1,8 @@
 //! From a case of the plan to a job of the engine: names become numbers.
 
+use std::sync::Arc;
+
+use crate::engine::verify::Generations;
 use crate::engine::{
     Access as Places, Arrivals, Backend, Flush, Job, Length, Mix, Pace, Payload, Progress, Rate,
     Storage, WriteSync,
@@ -21,6 +24,7 @@ pub(super) fn job(
     capacity_bytes: u64,
     backend: Backend,
     seed: u64,
+    verify: Option<Arc<Generations>>,
 ) -> Result<Job, String> {
     let workload = &case.workload;
     let region = region(workload, capacity_bytes)?;
@@ -66,6 +70,7 @@ pub(super) fn job(
             Data::Compressible(Percent(share)) => Payload::Compressible(share),
             Data::Duplicate(Percent(share)) => Payload::Duplicate(share),
         },
+        verify,
         backend,
         seed,
         series_interval: series_interval(workload),

@@ -17,6 +17,7 @@ mod rounds;
 mod run;
 mod schedule;
 mod self_test;
+mod tables;
 mod words;
 
 use std::collections::BTreeSet;

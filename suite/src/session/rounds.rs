@@ -10,6 +10,7 @@ use super::books::Books;
 use super::ceiling::{self, Ceilings};
 use super::job;
 use super::run::{with_causes, with_help};
+use super::tables::Tables;
 use crate::engine::{
     Backend, Control, DeviceFile, Engine, EngineError, Job, Progress, Storage, Target,
 };
@@ -38,6 +39,7 @@ pub(super) struct Bench<'r> {
     /// For each case that was measured, what of it the engine's own cost follows from.
     stripped: BTreeMap<usize, Job>,
     ceilings: Ceilings,
+    tables: Tables,
 }
 
 impl<'r> Bench<'r> {
@@ -52,6 +54,7 @@ impl<'r> Bench<'r> {
             silent: BTreeSet::new(),
             stripped: BTreeMap::new(),
             ceilings: Ceilings::default(),
+            tables: Tables::new(),
         }
     }
 
@@ -85,7 +88,10 @@ impl<'r> Bench<'r> {
         let storage = Storage { target, chunk, member_bytes };
         let capacity = member_bytes * setup.disks.len() as u64;
         let seed = job::round_seed(case.workload.seed, round);
-        let job = job::job(case, storage, capacity, self.back_ends[planned], seed)?;
+        let fresh = job::wants_fresh_file(&case.workload)
+            && self.rig.is_some_and(|rig| rig.has_fresh_files(case.setup));
+        let table = self.tables.of(&self.request.plan, planned, fresh, capacity, self.rig)?;
+        let job = job::job(case, storage, capacity, self.back_ends[planned], seed, table)?;
         let devices = members.iter().map(|member| member.block_device);
         let mut books = Books::open(&self.sysfs, devices, &case.workload);
         let mut tell = |told: Progress| {

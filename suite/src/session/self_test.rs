@@ -208,6 +208,7 @@ fn job(files: Vec<DeviceFile>, len: u64, (backend, depth): (Backend, u32), reads
         flush_every: None,
         fsync_at_end: false,
         payload: Payload::Zero,
+        verify: None,
         backend,
         seed: 1,
         series_interval: WINDOW,

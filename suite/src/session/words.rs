@@ -37,6 +37,9 @@ pub fn sentence(workload: &Workload) -> String {
         let call = if flush.data_only { "fdatasync" } else { "fsync" };
         parts.push(format!("{call} every {}", flush.writes));
     }
+    if workload.verify {
+        parts.push("verified".to_owned());
+    }
     parts.extend(pace(workload.pace).map(|(words, _)| words));
     parts.push(match workload.limit {
         Limit::Runtime(time) => time.to_string(),
@@ -92,6 +95,9 @@ pub(super) fn parameters(case: &Case, setup: &Setup) -> Vec<(String, String)> {
     say("cache", if workload.cache == Cache::Direct { "direct" } else { "buffered" }.to_owned());
     if workload.writes() {
         write_parameters(workload, &mut say);
+    }
+    if workload.verify {
+        say("verify", "true".to_owned());
     }
     say("engine", engine_word(workload.engine).to_owned());
     if !workload.cpus.is_empty() {

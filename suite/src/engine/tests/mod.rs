@@ -7,6 +7,7 @@ mod pace;
 mod real;
 mod simulated;
 mod stuck;
+mod verify;
 
 use super::*;
 use crate::model::DiskModel;
@@ -40,6 +41,7 @@ pub(super) fn job() -> Job {
         flush_every: None,
         fsync_at_end: false,
         payload: Payload::Random,
+        verify: None,
         backend: Backend::Auto,
         seed: 1,
         series_interval: Nanos(100_000_000),

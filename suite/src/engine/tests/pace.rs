@@ -104,7 +104,7 @@ fn a_worker_thinks_after_each_burst() {
 }
 
 /// Every back end that can be had here, with a depth that it can have.
-fn ways(test: &str) -> Vec<(Backend, u32)> {
+pub(super) fn ways(test: &str) -> Vec<(Backend, u32)> {
     let mut ways = vec![(Backend::Sync, 1)];
     match probe().reason {
         None => ways.push((Backend::IoUring, 8)),

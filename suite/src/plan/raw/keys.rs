@@ -39,6 +39,7 @@ pub(super) const WORKLOAD_KEYS: &[&str] = &[
     "fdatasync_every",
     "fsync_at_end",
     "data",
+    "verify",
     "engine",
     "cpus",
     "seed",
@@ -66,7 +67,6 @@ pub(super) const OTHER_VERSIONS: &[&str] = &[
     "min_abs",
     "records",
     "time_budget",
-    "verify",
 ];
 
 /// Names that mean something else in an expectation.

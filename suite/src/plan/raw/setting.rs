@@ -81,6 +81,7 @@ pub(in crate::plan) enum Setting {
     FdatasyncEvery(u32),
     FsyncAtEnd(bool),
     Data(Data),
+    Verify(bool),
     Engine(EngineChoice),
     Cpus(Vec<usize>),
     Seed(u64),
@@ -116,7 +117,7 @@ impl fmt::Display for Setting {
             Self::Access(Access::Hot { ios, region }) => {
                 write!(out, "hot:{}/{}", ios.0, region.0)
             }
-            Self::Once(on) | Self::FsyncAtEnd(on) => on.fmt(out),
+            Self::Once(on) | Self::FsyncAtEnd(on) | Self::Verify(on) => on.fmt(out),
             Self::Rate(rate) => rate.fmt(out),
             Self::Arrivals(arrivals) => out.write_str(spelled(ARRIVALS, *arrivals)),
             Self::ThinkTime(ThinkTime { pause, after: 1 }) => pause.fmt(out),
@@ -189,6 +190,7 @@ impl Reader<'_> {
             "fdatasync_every" => Setting::FdatasyncEvery(self.flushes(key, value)?),
             "fsync_at_end" => Setting::FsyncAtEnd(self.switch(key, value)?),
             "data" => Setting::Data(self.data(key, value)?),
+            "verify" => Setting::Verify(self.switch(key, value)?),
             "engine" => Setting::Engine(self.word(key, value, ENGINE, &[])?),
             "cpus" => Setting::Cpus(self.cpus(key, value)?),
             "seed" => Setting::Seed(self.integer(key, value, 0..=i64::MAX.unsigned_abs())?),

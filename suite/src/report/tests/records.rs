@@ -114,6 +114,7 @@ impl Load {
                 utilization_percent: 97.5,
             }),
             open: None,
+            verified: None,
             faults: vec![],
             short_transfers: 0,
             clock_anomalies: 0,
