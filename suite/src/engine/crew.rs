@@ -146,7 +146,7 @@ enum News {
     /// It is ready, with these features of its back end, or can't be.
     Ready(Result<Vec<&'static str>, EngineError>),
     /// This worker has done its last I/O, if it had any, and let go of all that it used.
-    Left(u32, Option<Result<Done, EngineError>>),
+    Left(u32, Option<Result<Box<Done>, EngineError>>),
     /// A worker broke down, in this panic.
     Lost(Box<dyn Any + Send>),
 }
@@ -197,7 +197,7 @@ fn send_out(pool: &ThreadPool, crew: &Arc<Crew>, sender: Sender<News>) {
         let number = context.index() as u32;
         let work = || crew.upgrade().and_then(|crew| crew.work(number, &sender));
         let left = match catch_unwind(AssertUnwindSafe(work)) {
-            Ok(done) => News::Left(number, done),
+            Ok(done) => News::Left(number, done.map(|done| done.map(Box::new))),
             Err(panic) => News::Lost(panic),
         };
         // Nobody listens any more when the run was given up.
@@ -285,7 +285,7 @@ impl Crew {
         let mut guard = Guard::of(control.patience(), &self.job, &self.files, start);
         let mut meter = Meter::new(Window::of(&self.job, start));
         let mut next_report = start + REPORT_EVERY;
-        let mut done: Vec<(u32, Result<Done, EngineError>)> = Vec::new();
+        let mut done: Vec<(u32, Result<Box<Done>, EngineError>)> = Vec::new();
         let mut panic = None;
         while left > 0 {
             let edge = Duration::from_nanos(meter.next().saturating_sub(monotonic_ns()));
@@ -328,7 +328,8 @@ impl Crew {
             resume_unwind(payload);
         }
         done.sort_by_key(|(number, _)| *number);
-        let workers = done.into_iter().map(|(_, outcome)| outcome).collect::<Result<_, _>>()?;
+        let workers = done.into_iter().map(|(_, outcome)| outcome.map(|done| *done));
+        let workers = workers.collect::<Result<_, _>>()?;
         Ok(Finished { start, workers, features, meter })
     }
 

@@ -125,12 +125,11 @@ impl Verified {
     }
 
     fn count(&mut self, kind: VerifyKind, count: u64) {
-        match self.errors.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, sum)) => *sum += count,
-            None => {
-                self.errors.push((kind, count));
-                self.errors.sort_unstable();
-            }
+        if let Some((_, sum)) = self.errors.iter_mut().find(|(known, _)| *known == kind) {
+            *sum += count;
+        } else {
+            self.errors.push((kind, count));
+            self.errors.sort_unstable();
         }
     }
 

@@ -160,7 +160,7 @@ pub(super) fn open(
             Kind::Directory => "a directory",
             Kind::BlockDevice => "a block device",
             Kind::File => "a regular file",
-            Kind::Null => "the null device; say `null = true` for it",
+            Kind::Null => "a character device",
         }));
     }
     reopen(&place, flags).map_err(|source| RigError::system("open", path, source))

@@ -393,13 +393,14 @@ fn things_that_can_be_no_disk_are_refused_by_kind() {
         (at("fifo"), "a FIFO"),
         (at("loop"), "a loop of symbolic links"),
         (at("socket"), "a socket"),
-        ("/dev/zero".into(), "a character device"),
-        ("/dev/null".into(), "the null device"),
+        ("/dev/null".into(), "a character device"),
         ("/dev".into(), "a folder of device names"),
     ] {
         let error = refused(&path);
-        assert_eq!(error.category(), Category::Usage);
-        assert!(error.to_string().contains(found), "{error}");
+        assert!(
+            error.category() == Category::Usage && error.to_string().contains(found),
+            "{error}"
+        );
     }
     for path in [at("dangling"), at("absent"), "/dev/nvme99n9".into(), at("fifo/below")] {
         let error = refused(&path);

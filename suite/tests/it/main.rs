@@ -12,3 +12,4 @@ mod sandbox;
 mod simulate;
 mod stuck;
 mod support;
+mod verify;

@@ -173,7 +173,9 @@ fn shares_and_passes_stay_whole_though_requests_are_put_off() {
 #[test]
 fn a_stripe_is_verified_as_one() {
     let members: Vec<_> = (0..3).map(|_| Arc::new(memory_file("test").unwrap())).collect();
-    members.iter().for_each(|member| member.set_len(1 << 20).unwrap());
+    for member in &members {
+        member.set_len(1 << 20).unwrap();
+    }
     let files = members
         .iter()
         .zip(0..)

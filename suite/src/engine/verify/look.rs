@@ -56,7 +56,10 @@ pub fn examine(block: &[u8], offset: u64, run: u32, expected: u32) -> Option<Fin
     if let Some((sector, at)) = stands().find(|(sector, _)| *sector == Sector::Damaged) {
         return Some(find(VerifyKind::Corrupt, at, sector));
     }
-    let elsewhere = |(sector, at): &(Sector, u64)| matches!(sector, Sector::Stamped { offset, .. } if offset != at);
+    let elsewhere = |(sector, at): &(Sector, u64)| match sector {
+        Sector::Stamped { offset, .. } => offset != at,
+        _ => false,
+    };
     if let Some((sector, at)) = stands().find(elsewhere) {
         return Some(find(VerifyKind::Misplaced, at, sector));
     }

@@ -70,10 +70,10 @@ pub(super) fn read(sector: &[u8; SECTOR], run: u32) -> Sector {
             let offset = u64::from(word(8)) | (u64::from(word(12)) << 32);
             Sector::Stamped { offset, generation: word(16) }
         }
-        (true, true) => Sector::Unstamped,
+        // Of another run, or never one.
+        (true, true) | (false, false) => Sector::Unstamped,
         // A checksum that fits by chance is one in four billion; that of zeros is not zero.
         (false, true) | (true, false) => Sector::Damaged,
-        (false, false) => Sector::Unstamped,
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! | bits | what |
 //! | --- | --- |
-//! | 0 to 23 | its generation: 0 of a block that nobody vouches for, else how often it was written |
+//! | 0 to 23 | its generation: how often it was written; 0 where nobody vouches for it |
 //! | 24 to 29 | I/Os that read it just now |
 //! | 30 | a write to it is on its way |
 
@@ -121,6 +121,7 @@ impl Generations {
 
     /// Begins a write, if nobody else uses its blocks.
     #[inline]
+    #[must_use]
     pub fn begin_write(&self, offset: u64, len: u32) -> bool {
         let free = |word: u32| (word & (WRITER | READERS) == 0).then_some(word | WRITER);
         take_all(self.of(offset, len), free, |word| word & !WRITER)
@@ -128,6 +129,7 @@ impl Generations {
 
     /// The generation that a block of a write on its way will have: never 0.
     #[inline]
+    #[must_use]
     pub fn next_generation(&self, offset: u64) -> u32 {
         let word = self.table()[(offset / self.block) as usize].load(Relaxed);
         next(word & GENERATION)
@@ -145,6 +147,7 @@ impl Generations {
 
     /// Begins a read, if nobody writes to its blocks.
     #[inline]
+    #[must_use]
     pub fn begin_read(&self, offset: u64, len: u32) -> bool {
         let free = |word: u32| {
             (word & WRITER == 0 && word & READERS != READERS).then_some(word.wrapping_add(READER))
@@ -162,6 +165,7 @@ impl Generations {
 
     /// The generation of the block at `offset`; `None` where nobody vouches for it.
     #[inline]
+    #[must_use]
     pub fn expected(&self, offset: u64) -> Option<u32> {
         let word = self.table()[(offset / self.block) as usize].load(Acquire);
         Some(word & GENERATION).filter(|generation| *generation != 0)
