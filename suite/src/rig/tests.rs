@@ -397,10 +397,8 @@ fn things_that_can_be_no_disk_are_refused_by_kind() {
         ("/dev".into(), "a folder of device names"),
     ] {
         let error = refused(&path);
-        assert!(
-            error.category() == Category::Usage && error.to_string().contains(found),
-            "{error}"
-        );
+        assert_eq!(error.category(), Category::Usage);
+        assert!(error.to_string().contains(found), "{error}");
     }
     for path in [at("dangling"), at("absent"), "/dev/nvme99n9".into(), at("fifo/below")] {
         let error = refused(&path);
