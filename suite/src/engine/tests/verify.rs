@@ -199,3 +199,59 @@ fn a_stripe_is_verified_as_one() {
     assert_eq!(told.errors, [(VerifyKind::Corrupt, 1)]);
     assert_eq!(told.finds[0].offset, 4 * 4096);
 }
+
+/// A block of the storage as it is now.
+fn block_at(file: &File, at: u64) -> Vec<u8> {
+    let mut block = vec![0; BLOCK as usize];
+    file.read_exact_at(&mut block, at).unwrap();
+    block
+}
+
+#[test]
+fn a_write_that_is_lost_after_one_that_failed_is_found() {
+    type Doubt = fn(&Generations);
+    let doubts: [Doubt; 2] = [
+        |table| {
+            // The write of the second pass fails.
+            assert!(table.begin_write(0, BLOCK as u32));
+            table.end_write(0, BLOCK as u32, false);
+        },
+        Generations::forget_all,
+    ];
+    for doubt in doubts {
+        let storage = storage(BLOCK, BLOCK);
+        let mut job = verified(&storage, (Backend::Sync, 1));
+        (job.read_percent, job.length) = (0, Length::Bytes(Bytes(BLOCK)));
+        assert_eq!(measured(&job).verified.unwrap().error_count(), 0);
+        let first = block_at(&storage.0, 0);
+        doubt(&storage.1);
+        job.seed = 2;
+        assert_eq!(measured(&job).verified.unwrap().checked, 1);
+        // It never arrived: what was there before is there still.
+        storage.0.write_all_at(&first, 0).unwrap();
+        job.read_percent = 100;
+        let told = measured(&job).verified.unwrap();
+        assert_eq!((told.checked, told.error_count()), (1, 1), "{told:?}");
+    }
+}
+
+#[test]
+fn blocks_of_another_size_than_were_written_are_checked_where_they_lie() {
+    const LARGE: u64 = 65_536;
+    let storage = storage(12 * LARGE, LARGE);
+    let mut job = verified(&storage, (Backend::Sync, 1));
+    (job.once, job.read_percent) = (true, 0);
+    (job.blocks, job.granularity) = (vec![Mix { block: Bytes(LARGE), weight: 1 }], Bytes(LARGE));
+    job.length = Length::Bytes(Bytes(12 * LARGE));
+    // Some blocks are written once, and some twice.
+    assert_eq!(measured(&job).verified.unwrap().error_count(), 0);
+    (job.once, job.random, job.length) = (false, true, Length::Bytes(Bytes(4 * LARGE)));
+    assert_eq!(measured(&job).verified.unwrap().error_count(), 0);
+    (job.random, job.read_percent, job.length) = (false, 100, Length::Bytes(Bytes(12 * LARGE)));
+    for size in [4096, LARGE / 2, LARGE + LARGE / 2] {
+        (job.blocks, job.granularity) = (vec![Mix { block: Bytes(size), weight: 1 }], Bytes(size));
+        let told = measured(&job).verified.unwrap();
+        assert_eq!(told.finds, [], "in blocks of {size}");
+        assert!(told.checked >= 12 && told.unchecked == 0, "{told:?}");
+    }
+}

@@ -1,6 +1,7 @@
 //! What a block holds against what it should hold.
 
 use super::stamp::{SECTOR, Sector, read};
+use super::table::{is_after, is_before};
 use crate::measure::{VerifyFind, VerifyKind};
 
 /// How a block differs from what it should hold.
@@ -29,16 +30,14 @@ impl Finding {
     }
 }
 
-/// Looks at the block that was read from `offset` and should have this generation, which is not 0.
-/// `None` when all is well.
-///
-/// Generations are compared modulo 2^24, as the table keeps them.
+/// Looks at a block that was read from `offset`, or a part of one, which should have this
+/// generation and not 0. `None` when all is well.
 #[must_use]
 pub fn examine(block: &[u8], offset: u64, run: u32, expected: u32) -> Option<Finding> {
     let (sectors, _) = block.as_chunks::<SECTOR>();
     let all = || sectors.iter().zip((offset..).step_by(SECTOR));
     let is_right = |(sector, at): (&[u8; SECTOR], u64)| {
-        read(sector, run) == Sector::Stamped { offset: at, generation: expected }
+        read(sector, at, run) == Sector::Stamped { offset: at, generation: expected }
     };
     if all().all(is_right) {
         return None;
@@ -52,7 +51,7 @@ pub fn examine(block: &[u8], offset: u64, run: u32, expected: u32) -> Option<Fin
         },
         _ => Finding { kind, offset: at, generation: None, written_to: None },
     };
-    let stands = || all().map(|(sector, at)| (read(sector, run), at));
+    let stands = || all().map(|(sector, at)| (read(sector, at, run), at));
     if let Some((sector, at)) = stands().find(|(sector, _)| *sector == Sector::Damaged) {
         return Some(find(VerifyKind::Corrupt, at, sector));
     }
@@ -74,9 +73,17 @@ pub fn examine(block: &[u8], offset: u64, run: u32, expected: u32) -> Option<Fin
             if generation(sector) == Some(expected) { (first, offset) } else { (sector, at) };
         return Some(find(VerifyKind::Torn, at, sector));
     }
-    let before = if expected == 1 { None } else { Some(expected - 1) };
-    let kind = if generation(first) == before { VerifyKind::Lost } else { VerifyKind::Stale };
-    Some(find(kind, at, first))
+    let is_lost = is_before(generation(first), expected);
+    Some(find(if is_lost { VerifyKind::Lost } else { VerifyKind::Stale }, at, first))
+}
+
+/// Whether a sound sector of a block is of a younger generation than this one.
+pub(super) fn is_ahead(block: &[u8], offset: u64, run: u32, expected: u32) -> bool {
+    let (sectors, _) = block.as_chunks::<SECTOR>();
+    sectors.iter().zip((offset..).step_by(SECTOR)).any(|(sector, at)| {
+        matches!(read(sector, at, run), Sector::Stamped { offset, generation }
+            if offset == at && is_after(generation, expected))
+    })
 }
 
 #[cfg(test)]
@@ -112,6 +119,24 @@ mod tests {
             torn[sectors * 512..].copy_from_slice(&block(8192, 4)[sectors * 512..]);
             assert_eq!(kind(&torn, 5), Some(VerifyKind::Torn));
         }
+    }
+
+    #[test]
+    fn a_sector_whose_stamp_is_destroyed_is_corrupt_and_not_torn() {
+        let mut sound = block(8192, 5);
+        sound[1024..1032].fill(0xee);
+        let finding = examine(&sound, 8192, RUN, 5).unwrap();
+        assert_eq!((finding.kind, finding.offset), (VerifyKind::Corrupt, 8192 + 1024));
+    }
+
+    #[test]
+    fn generations_that_begin_anew_are_told_apart() {
+        let last = (1 << 24) - 1;
+        assert_eq!(kind(&block(8192, last), 1), Some(VerifyKind::Lost));
+        assert_eq!(kind(&block(8192, last - 1), 1), Some(VerifyKind::Stale));
+        assert!(is_ahead(&block(8192, 1), 8192, RUN, last));
+        assert!(!is_ahead(&block(8192, last), 8192, RUN, last));
+        assert!(!is_ahead(&block(4096, 6), 8192, RUN, 5), "of another place");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::look::examine;
+use super::look::{examine, is_ahead};
 use super::stamp::stamp;
 use super::table::Generations;
 use crate::engine::parts::Request;
@@ -89,18 +89,39 @@ impl<'run> Verifier<'run> {
     }
 }
 
-/// Holds what was read from `offset` against the table.
-pub(super) fn check(table: &Generations, offset: u64, buffer: &[u8], verified: &mut Verified) {
-    let block = table.block();
-    for (block, at) in buffer.chunks_exact(block as usize).zip((offset..).step_by(block as usize)) {
-        let Some(expected) = table.expected(at) else {
+/// Holds what was read from `offset` against the table, block by block; of blocks of which only a
+/// part was read, that part.
+pub(super) fn check(
+    table: &Generations,
+    mut offset: u64,
+    mut buffer: &[u8],
+    verified: &mut Verified,
+) {
+    while !buffer.is_empty() {
+        let to_border = table.block() - offset % table.block();
+        let len = buffer.len().min(usize::try_from(to_border).unwrap_or(usize::MAX));
+        let (block, rest) = buffer.split_at(len);
+        check_block(table, offset, block, verified);
+        (buffer, offset) = (rest, offset + len as u64);
+    }
+}
+
+#[inline]
+fn check_block(table: &Generations, at: u64, block: &[u8], verified: &mut Verified) {
+    let Some(expected) = table.expected(at) else {
+        verified.unchecked += 1;
+        return;
+    };
+    match examine(block, at, table.run(), expected) {
+        // The table is the one that is behind.
+        Some(_) if table.may_lag() && is_ahead(block, at, table.run(), expected) => {
             verified.unchecked += 1;
-            continue;
-        };
-        verified.checked += 1;
-        if let Some(finding) = examine(block, at, table.run(), expected) {
+        }
+        Some(finding) => {
+            verified.checked += 1;
             verified.found(finding.find(expected));
         }
+        None => verified.checked += 1,
     }
 }
 

@@ -4,25 +4,36 @@
 //!
 //! | bits | what |
 //! | --- | --- |
-//! | 0 to 23 | its generation: how often it was written; 0 where nobody vouches for it |
+//! | 0 to 23 | its generation: how often it was written |
 //! | 24 to 29 | I/Os that read it just now |
 //! | 30 | a write to it is on its way |
+//! | 31 | nobody vouches for it until it is written again |
+//!
+//! A generation is never used twice, also where nobody vouches for what the block holds: else what
+//! was there before would be taken for what was written after. (Only 16 million writes later one
+//! comes again.)
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use super::stamp::SECTOR;
 use crate::os::shared::SharedWords;
 
 const GENERATION: u32 = (1 << 24) - 1;
 const READER: u32 = 1 << 24;
 const READERS: u32 = 63 << 24;
 const WRITER: u32 = 1 << 30;
+const IN_DOUBT: u32 = 1 << 31;
 
 /// Words before the table in a file: what it is of.
 const HEAD: usize = 4;
 const MAGIC: u32 = 0x7c_44_50_74;
+
+/// How many words of a file are read at a time.
+const READ_WORDS: usize = 1024;
 
 /// The table of one storage.
 #[derive(Debug)]
@@ -32,6 +43,7 @@ pub struct Generations {
     head: usize,
     block: u64,
     run: u32,
+    may_lag: bool,
 }
 
 impl Generations {
@@ -39,7 +51,7 @@ impl Generations {
     /// `run` tells the stamps of this run from those of others.
     pub fn new(bytes: u64, block: u64, run: u32) -> io::Result<Self> {
         let words = SharedWords::new(count(bytes, block)?)?;
-        Ok(Self { words, head: 0, block, run })
+        Ok(Self { words, head: 0, block, run, may_lag: false })
     }
 
     /// As [`new`](Self::new), kept in a file from where [`reopen`](Self::reopen) has it again,
@@ -50,7 +62,7 @@ impl Generations {
         for (word, value) in words.words().iter().zip([MAGIC, run, block_word, 0]) {
             word.store(value, Relaxed);
         }
-        Ok(Self { words, head: HEAD, block, run })
+        Ok(Self { words, head: HEAD, block, run, may_lag: false })
     }
 
     /// A copy of the table that a file keeps, of a storage of so many bytes: what was on its way
@@ -60,25 +72,28 @@ impl Generations {
     /// When the file holds no table of such a storage.
     pub fn reopen(file: &File, bytes: u64) -> io::Result<Self> {
         let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
-        let len = file.metadata()?.len() as usize / size_of::<u32>();
-        if len <= HEAD {
+        let len = file.metadata()?.len();
+        if len < (HEAD * size_of::<u32>()) as u64 {
             return Err(wrong("it holds no table of generations"));
         }
-        let mut raw = vec![0; len * size_of::<u32>()];
-        std::os::unix::fs::FileExt::read_exact_at(file, &mut raw, 0)?;
-        let (kept, _) = raw.as_chunks::<{ size_of::<u32>() }>();
-        let kept: Vec<u32> = kept.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        let (run, block) = (kept[1], u64::from(kept[2]));
-        if kept[0] != MAGIC || block == 0 {
+        let [magic, run, block, _] = read_words::<HEAD>(file, 0)?;
+        let block = u64::from(block);
+        if magic != MAGIC || block == 0 || !block.is_multiple_of(SECTOR as u64) {
             return Err(wrong("it holds no table of generations"));
         }
-        if count(bytes, block)? != len - HEAD {
+        // Before any memory is asked for: the length of a file is soon said.
+        let words = (HEAD + count(bytes, block)?) as u64;
+        if len != words * size_of::<u32>() as u64 {
             return Err(wrong("its table is of a storage of another size"));
         }
-        let table = Self::new(bytes, block, run)?;
-        for (word, kept) in table.table().iter().zip(&kept[HEAD..]) {
-            if kept & WRITER == 0 {
-                word.store(kept & GENERATION, Relaxed);
+        let table = Self { may_lag: true, ..Self::new(bytes, block, run)? };
+        for (number, chunk) in (HEAD..).step_by(READ_WORDS).zip(table.table().chunks(READ_WORDS)) {
+            let mut raw = [0; READ_WORDS * size_of::<u32>()];
+            let raw = &mut raw[..size_of_val(chunk)];
+            file.read_exact_at(raw, (number * size_of::<u32>()) as u64)?;
+            let (kept, _) = raw.as_chunks();
+            for (word, kept) in chunk.iter().zip(kept) {
+                word.store(as_left(u32::from_le_bytes(*kept)), Relaxed);
             }
         }
         Ok(table)
@@ -90,6 +105,12 @@ impl Generations {
         self.run
     }
 
+    /// Whether it may be older than what the storage holds: where the machine went down, the last
+    /// of the table may not have reached its file.
+    pub(super) fn may_lag(&self) -> bool {
+        self.may_lag
+    }
+
     /// Size of a block.
     #[must_use]
     pub fn block(&self) -> u64 {
@@ -99,24 +120,26 @@ impl Generations {
     /// How many blocks have been written, and are vouched for.
     #[must_use]
     pub fn vouched_for(&self) -> usize {
-        self.table().iter().filter(|word| word.load(Relaxed) & GENERATION != 0).count()
+        self.table().iter().filter(|word| vouched(word.load(Relaxed)).is_some()).count()
     }
 
     /// Nobody vouches for anything any more: somebody else has written there.
     pub fn forget_all(&self) {
-        self.table().iter().for_each(|word| word.store(0, Relaxed));
+        for word in self.table() {
+            word.store(word.load(Relaxed) & GENERATION | IN_DOUBT, Relaxed);
+        }
     }
 
     fn table(&self) -> &[AtomicU32] {
         &self.words.words()[self.head..]
     }
 
-    /// The words of the blocks of an I/O.
+    /// The words of the blocks of an I/O, also of those of which it has a part.
     #[inline]
     fn of(&self, offset: u64, len: u32) -> &[AtomicU32] {
         let first = (offset / self.block) as usize;
-        let blocks = (u64::from(len) / self.block) as usize;
-        &self.table()[first..first + blocks]
+        let end = (offset + u64::from(len)).div_ceil(self.block) as usize;
+        &self.table()[first..end]
     }
 
     /// Begins a write, if nobody else uses its blocks.
@@ -139,9 +162,9 @@ impl Generations {
     #[inline]
     pub fn end_write(&self, offset: u64, len: u32, arrived: bool) {
         for word in self.of(offset, len) {
-            let generation = word.load(Relaxed) & GENERATION;
+            let generation = next(word.load(Relaxed) & GENERATION);
             // The writer has the block for itself.
-            word.store(if arrived { next(generation) } else { 0 }, Release);
+            word.store(if arrived { generation } else { generation | IN_DOUBT }, Release);
         }
     }
 
@@ -167,13 +190,50 @@ impl Generations {
     #[inline]
     #[must_use]
     pub fn expected(&self, offset: u64) -> Option<u32> {
-        let word = self.table()[(offset / self.block) as usize].load(Acquire);
-        Some(word & GENERATION).filter(|generation| *generation != 0)
+        vouched(self.table()[(offset / self.block) as usize].load(Acquire))
     }
 }
 
 fn count(bytes: u64, block: u64) -> io::Result<usize> {
-    usize::try_from(bytes / block.max(1)).map_err(io::Error::other)
+    usize::try_from(bytes.div_ceil(block.max(1))).map_err(io::Error::other)
+}
+
+/// The words of a file from this byte on.
+fn read_words<const COUNT: usize>(file: &File, at: u64) -> io::Result<[u32; COUNT]> {
+    let mut words = [0; COUNT];
+    for (word, at) in words.iter_mut().zip((at..).step_by(size_of::<u32>())) {
+        let mut raw = [0; size_of::<u32>()];
+        file.read_exact_at(&mut raw, at)?;
+        *word = u32::from_le_bytes(raw);
+    }
+    Ok(words)
+}
+
+/// What a word says when its process is gone: nobody reads, and a write that was on its way may
+/// have arrived, or not, or in part.
+fn as_left(word: u32) -> u32 {
+    let generation = word & GENERATION;
+    if word & WRITER == 0 { generation | word & IN_DOUBT } else { next(generation) | IN_DOUBT }
+}
+
+/// The generation that somebody vouches for.
+#[inline]
+fn vouched(word: u32) -> Option<u32> {
+    (word & IN_DOUBT == 0).then_some(word & GENERATION).filter(|generation| *generation != 0)
+}
+
+/// Whether a generation is the one before another: that of a block that was written once less.
+pub(super) fn is_before(found: Option<u32>, expected: u32) -> bool {
+    match found {
+        None => expected == 1,
+        Some(found) => next(found) == expected,
+    }
+}
+
+/// Whether a generation is younger than another.
+pub(super) fn is_after(found: u32, expected: u32) -> bool {
+    let ahead = found.wrapping_sub(expected) & GENERATION;
+    ahead != 0 && ahead <= GENERATION / 2
 }
 
 /// The generation after this one; 0 is nobody's.
@@ -247,12 +307,31 @@ mod tests {
             table.end_write(0, 4096, arrived);
         }
         assert_eq!(table.expected(0), None);
+        assert!(table.begin_write(0, 4096));
+        assert_eq!(table.next_generation(0), 3, "2 may have arrived");
+        table.end_write(0, 4096, true);
+        assert_eq!(table.expected(0), Some(3));
+        table.forget_all();
+        assert_eq!((table.expected(0), table.next_generation(0)), (None, 4));
+    }
+
+    #[test]
+    fn a_part_of_a_block_is_used_like_all_of_it() {
+        let table = Generations::new((1 << 20) + 512, 4096, 1).unwrap();
+        assert!(table.begin_read(1024, 512));
+        assert!(!table.begin_write(0, 4096));
+        table.end_read(1024, 512);
+        assert!(table.begin_write(0, 8192) && !table.begin_read(4096 + 512, 4096));
+        assert!(table.begin_read(1 << 20, 512), "the last block is a short one");
     }
 
     #[test]
     fn generations_begin_anew_at_one() {
         assert_eq!(next(0), 1);
         assert_eq!(next(GENERATION), 1);
+        assert!(is_before(Some(GENERATION), 1) && is_before(None, 1) && is_before(Some(4), 5));
+        assert!(!is_before(None, 2) && !is_before(Some(3), 5) && !is_before(Some(6), 5));
+        assert!(is_after(6, 5) && is_after(1, GENERATION) && !is_after(5, 5) && !is_after(4, 5));
     }
 
     #[test]
@@ -269,7 +348,25 @@ mod tests {
         assert_eq!((again.run(), again.block(), again.vouched_for()), (77, 4096, 1));
         assert_eq!(again.expected(0), Some(1));
         assert_eq!(again.expected(4096), None);
+        assert_eq!(again.next_generation(4096), 3, "2 may have arrived");
         assert!(Generations::reopen(&file, 2 << 20).is_err());
         assert!(Generations::reopen(&tempfile::tempfile().unwrap(), 1 << 20).is_err());
+    }
+
+    #[test]
+    fn a_file_that_holds_no_sound_table_is_refused() {
+        for block in [0_u32, 1, 513] {
+            let file = tempfile::tempfile().unwrap();
+            let words = [MAGIC, 1, block, 0].map(u32::to_le_bytes).concat();
+            file.write_all_at(&words, 0).unwrap();
+            let words = 16 + 4 * (1_u64 << 20).checked_div(u64::from(block)).unwrap_or(1);
+            file.set_len(words).unwrap();
+            assert!(Generations::reopen(&file, 1 << 20).is_err(), "blocks of {block}");
+        }
+        // A file with a hole as long as no memory is.
+        let file = tempfile::tempfile().unwrap();
+        drop(Generations::kept_in(&file, 1 << 20, 4096, 1).unwrap());
+        file.set_len(1 << 42).unwrap();
+        assert!(Generations::reopen(&file, 1 << 20).is_err());
     }
 }
