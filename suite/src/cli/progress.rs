@@ -155,6 +155,17 @@ impl Display {
         if lasted <= 0.0 {
             return;
         }
+        if let Some((read, all)) = progress.read_back {
+            let line = format!(
+                "  VERIFY {} {} {}  {}",
+                self.current,
+                self.gauge(read as f64 / (all as f64).max(1.0)),
+                seconds(progress.elapsed),
+                human(progress.bytes as f64 / lasted, Unit::BytesPerSecond),
+            );
+            let current = self.current.clone();
+            return self.update(&line, &current);
+        }
         let (iops, bandwidth) =
             (progress.completed as f64 / lasted, progress.bytes as f64 / lasted);
         if self.speeds.len() == SPARKS {

@@ -37,7 +37,7 @@ use crate::units::Nanos;
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How often it reports, in nanoseconds.
-const REPORT_EVERY: u64 = 250_000_000;
+pub(super) const REPORT_EVERY: u64 = 250_000_000;
 
 /// Runs a job on files, with one thread of the pool for each worker. Workers that are not pinned
 /// run where `anywhere` lets them. When it returns, its files are closed and its memory is given
@@ -84,8 +84,8 @@ pub(super) fn run(
     if let Some(table) = job.verify.as_ref().filter(|_| job.read_percent < 100)
         && !control.stopped()
     {
-        let verified = read_back(job, &crew.files, table, control)?;
-        measured.verified.get_or_insert_default().add(&verified);
+        let back = read_back(job, &crew.files, table, control, progress)?;
+        back.add_to(&mut measured);
     }
     Ok(measured)
 }

@@ -242,6 +242,20 @@ impl<'run> Driver<'run> {
         }
     }
 
+    /// Whether the load has ended, by its time or early. An amount that is drawn in full is no
+    /// such end: what was drawn of it is to be done.
+    pub(super) fn is_over(&self, now: u64) -> bool {
+        now >= self.common.end()
+    }
+
+    /// One that was due then, and drawn, will never be begun.
+    #[cold]
+    pub(super) fn given_up(&mut self, due: u64) {
+        if self.is_paced() {
+            self.tally.dropped(due, 1);
+        }
+    }
+
     /// What was held against what had been written.
     pub(super) fn verified(&mut self, verified: Verified) {
         self.tally.verified(verified);

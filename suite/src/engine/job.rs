@@ -312,6 +312,10 @@ pub struct Progress {
     pub bytes_measured: u64,
     /// p99 latency of reads and writes so far in nanoseconds, once there are samples for it.
     pub p99_ns: Option<u64>,
+    /// After the load of a verified job, while what was written is read back: how many bytes of
+    /// its region are behind, and how many there are. Of the other figures, `elapsed` is from the
+    /// beginning of that, and `bytes` are these.
+    pub read_back: Option<(u64, u64)>,
 }
 
 /// Why a job could not be run at all. Failed I/Os are not this: they are counted.

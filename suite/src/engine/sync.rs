@@ -91,8 +91,12 @@ impl<'run> SyncWorker<'run> {
         while self.driver.submitting() {
             let now = monotonic_ns();
             if self.driver.draw_due(now, &mut next, &mut due) == 1 {
-                // Others use its blocks for as long as an I/O takes.
+                // Others use its blocks for as long as an I/O takes, which may be for ever.
                 while self.verifier.as_ref().is_some_and(|verifier| !verifier.begin(next[0])) {
+                    if self.driver.is_over(monotonic_ns()) {
+                        self.driver.given_up(due[0]);
+                        return None;
+                    }
                     std::thread::yield_now();
                 }
                 return Some((next[0], due[0]));

@@ -41,6 +41,7 @@ impl<'run> Watch<'run> {
             since_last: Nanos(now.saturating_sub(self.last)),
             bytes_measured: sum(|lane| &lane.bytes_measured),
             p99_ns: self.latency().quotable_percentile(P99),
+            read_back: None,
         };
         (self.last, self.completed, self.bytes) = (now, completed, bytes);
         progress

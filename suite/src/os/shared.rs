@@ -6,6 +6,8 @@ use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
+use nix::errno::Errno;
+use nix::fcntl::posix_fallocate;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 /// Numbers of 32 bits, each of which can be changed by any thread at any time.
@@ -38,10 +40,17 @@ impl SharedWords {
     }
 
     /// Those that a file holds, which is made as long as they are: what is changed here is changed
-    /// there, and stays when the process is killed.
+    /// there, and stays when the process is killed. Its space is taken now: where the file system
+    /// had none left later, the kernel would kill the process (`SIGBUS`).
     pub fn of_file(file: &File, count: usize) -> io::Result<Self> {
         let mapped = bytes(count)?;
         file.set_len(mapped.get() as u64)?;
+        let len = i64::try_from(mapped.get()).map_err(io::Error::other)?;
+        match posix_fallocate(file, 0, len) {
+            // A file system that can't promise it.
+            Ok(()) | Err(Errno::EOPNOTSUPP) => {}
+            Err(refused) => return Err(refused.into()),
+        }
         // SAFETY: a new mapping at an address of the kernel's choice; the file is as long as it.
         let memory = unsafe {
             mmap(
@@ -93,6 +102,16 @@ mod tests {
         let again = SharedWords::of_file(&file, 1000).unwrap();
         assert_eq!(again.words()[999].load(Relaxed), 7);
         assert_eq!(again.words().len(), 1000);
+    }
+
+    #[test]
+    fn a_file_has_all_its_space_from_the_beginning() {
+        use std::os::unix::fs::MetadataExt as _;
+        let file = tempfile::tempfile().unwrap();
+        let _words = SharedWords::of_file(&file, 1 << 20).unwrap();
+        let metadata = file.metadata().unwrap();
+        assert!(metadata.blocks() * 512 >= metadata.len(), "{} blocks", metadata.blocks());
+        assert!(SharedWords::of_file(&file, 1 << 60).is_err(), "no file system has that much");
     }
 
     #[test]

@@ -213,6 +213,7 @@ pub(super) mod tests {
             since_last: Nanos(0),
             bytes_measured: 1 << 20,
             p99_ns: None,
+            read_back: None,
         };
         let done = |keys| share_done(&workload(keys), &progress);
         assert!((done("runtime = '2s'\nwarmup = '2s'") - 0.75).abs() < 1e-9);

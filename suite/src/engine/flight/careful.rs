@@ -27,6 +27,7 @@ impl Flight<'_> {
         let mut requests = vec![Request::FLUSH; batch.submit_max()];
         let mut dues = vec![0; requests.len()];
         loop {
+            self.give_up_when_over(driver);
             let room = self.room::<STRIPED>().min(requests.len());
             let begun = self.gather(driver, &mut requests[..room], &mut dues[..room]);
             for (request, due) in requests[..begun].iter().zip(&dues) {
@@ -107,6 +108,16 @@ impl Flight<'_> {
             }
         }
         begun
+    }
+
+    /// When the load is over, what still waits for others is not begun any more. A worker that
+    /// waited on would do so for ever if one of those never came back.
+    fn give_up_when_over(&mut self, driver: &mut Driver<'_>) {
+        if let Some(verifier) = self.verifier.as_mut().filter(|verifier| verifier.waiting() > 0)
+            && driver.is_over(monotonic_ns())
+        {
+            verifier.give_up().for_each(|due| driver.given_up(due));
+        }
     }
 
     /// How many requests wait until others have done with their blocks.

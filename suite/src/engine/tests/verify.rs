@@ -8,8 +8,9 @@ use rand_xoshiro::rand_core::Rng;
 
 use super::pace::ways;
 use super::*;
+use crate::engine::files::Files;
 use crate::engine::seed::{Stream, draw_below, random};
-use crate::engine::verify::Generations;
+use crate::engine::verify::{Generations, read_back};
 use crate::measure::VerifyKind;
 use crate::os::io::memory_file;
 
@@ -254,4 +255,39 @@ fn blocks_of_another_size_than_were_written_are_checked_where_they_lie() {
         assert_eq!(told.finds, [], "in blocks of {size}");
         assert!(told.checked >= 12 && told.unchecked == 0, "{told:?}");
     }
+}
+
+#[test]
+fn what_waits_for_a_block_that_is_never_free_ends_with_the_load() {
+    for way in ways("what_waits_for_a_block_that_is_never_free_ends_with_the_load") {
+        let storage = storage(4 * BLOCK, BLOCK);
+        // As if by another worker, on whose disk the write hangs.
+        assert!(storage.1.begin_write(0, BLOCK as u32));
+        let mut job = verified(&storage, way);
+        (job.workers, job.read_percent) = (2, 50);
+        job.length = Length::Time(Nanos(100_000_000));
+        let (sender, done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(measured(&job)));
+        let measured = done.recv_timeout(std::time::Duration::from_secs(20));
+        let measured = measured.unwrap_or_else(|_| panic!("{way:?} waits on"));
+        assert_eq!(measured.verified.unwrap().error_count(), 0, "{way:?}");
+        assert_eq!(storage.1.expected(0), None);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_back_is_counted_and_hides_nothing() {
+    let storage = storage(512 * BLOCK, BLOCK);
+    let mut job = verified(&storage, (Backend::Sync, 1));
+    (job.once, job.read_percent, job.length) = (true, 0, Length::Bytes(Bytes(512 * BLOCK)));
+    assert_eq!(measured(&job).verified.unwrap().checked, 512);
+    storage.0.write_all_at(&[0xee; 3], 99 * BLOCK + 1000).unwrap();
+    storage.0.set_len(100 * BLOCK).unwrap();
+    let Target::Files(files) = &job.storage.target else { panic!("files") };
+    let files = Files::new(&job, files);
+    let back = read_back(&job, &files, &storage.1, &Control::default(), &mut |_| {}).unwrap();
+    assert_eq!((back.verified.checked, back.verified.error_count()), (100, 1));
+    assert_eq!(back.verified.finds[0].offset, 99 * BLOCK + 512);
+    let [fault] = &back.faults[..] else { panic!("{:?}", back.faults) };
+    assert_eq!((fault.count, fault.first_offset, fault.errno), (412, 100 * BLOCK, 0));
 }

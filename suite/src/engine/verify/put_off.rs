@@ -60,6 +60,11 @@ impl<'run> Verifier<'run> {
         None
     }
 
+    /// The load is over: what was put off is not begun any more. Returns when each was due.
+    pub(in crate::engine) fn give_up(&mut self) -> impl Iterator<Item = u64> + '_ {
+        self.put_off.drain(..).map(|(_, due)| due)
+    }
+
     /// Stamps what is about to be written.
     pub(in crate::engine) fn stamp(&self, request: Request, buffer: &mut [u8]) {
         let (block, run) = (self.table.block(), self.table.run());
@@ -141,6 +146,9 @@ mod tests {
         assert_eq!(verifier.begin_waiting(&mut 4), None);
         verifier.done(write(0), true, &[]);
         assert_eq!(verifier.begin_waiting(&mut 4), Some((write(0), 2)));
+        assert_eq!(verifier.waiting(), 0);
+        assert!(!verifier.begin_or_put_off(write(4096), 9));
+        assert_eq!(verifier.give_up().collect::<Vec<_>>(), [9]);
         assert_eq!(verifier.waiting(), 0);
         assert!(verifier.begin(Request::FLUSH));
     }
