@@ -68,18 +68,24 @@ impl VerifyFind {
                     "byte {offset} holds what was there before its last write (number {expected})"
                 )
             }
-            (VerifyKind::Lost, _, None) => {
-                format!("byte {offset} was written, and holds what was there before")
-            }
             (VerifyKind::Stale, _, Some(found)) => format!(
                 "byte {offset} holds its write number {found}, where number {expected} should be"
             ),
-            (VerifyKind::Stale, _, None) => format!(
-                "byte {offset} holds what was there before the first of its {expected} writes"
-            ),
-            (VerifyKind::Torn, ..) => {
-                format!("the block with byte {offset} is a part of one write and a part of another")
+            // Without a stamp it may be what was there before, or something else altogether.
+            (VerifyKind::Lost, _, None) => {
+                format!("byte {offset} was written once, and holds no stamp, as before that")
             }
+            (VerifyKind::Stale, _, None) => format!(
+                "byte {offset} holds no stamp, as before the first of its {expected} writes"
+            ),
+            (VerifyKind::Torn, _, Some(found)) => format!(
+                "the block with byte {offset} holds its write number {found} there and another \
+                 elsewhere, where number {expected} should be"
+            ),
+            (VerifyKind::Torn, _, None) => format!(
+                "the block with byte {offset} holds no stamp there, and its write number \
+                 {expected} should be in all of it"
+            ),
             _ => format!("what byte {offset} holds doesn't fit its checksum"),
         }
     }
@@ -133,11 +139,73 @@ impl Verified {
         }
     }
 
-    /// What was found, in words: `2 lost and 1 torn`.
+    /// What was found, in words: `1 torn, 2 lost`.
     #[must_use]
     pub fn describe(&self) -> String {
         let words: Vec<_> =
             self.errors.iter().map(|(kind, count)| format!("{count} {}", kind.word())).collect();
         words.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_a_plain_sentence() {
+        let told = |kind, found_generation, written_to| {
+            let offset = 8192;
+            VerifyFind { kind, offset, expected_generation: 5, found_generation, written_to }
+                .describe()
+        };
+        for (told, expected) in [
+            (
+                told(VerifyKind::Corrupt, None, None),
+                "what byte 8192 holds doesn't fit its checksum",
+            ),
+            (
+                told(VerifyKind::Misplaced, Some(2), Some(4096)),
+                "byte 8192 holds what was written to byte 4096",
+            ),
+            (
+                told(VerifyKind::Lost, Some(4), None),
+                "byte 8192 holds what was there before its last write (number 5)",
+            ),
+            (
+                told(VerifyKind::Stale, Some(2), None),
+                "byte 8192 holds its write number 2, where number 5 should be",
+            ),
+            (
+                told(VerifyKind::Stale, None, None),
+                "byte 8192 holds no stamp, as before the first of its 5 writes",
+            ),
+            (
+                told(VerifyKind::Torn, Some(4), None),
+                "the block with byte 8192 holds its write number 4 there and another elsewhere, \
+                 where number 5 should be",
+            ),
+        ] {
+            assert_eq!(told, expected);
+        }
+    }
+
+    #[test]
+    fn sums_keep_every_count_and_the_first_finds() {
+        let find = |offset| VerifyFind {
+            kind: VerifyKind::Torn,
+            offset,
+            expected_generation: 2,
+            found_generation: Some(1),
+            written_to: None,
+        };
+        let (mut one, mut other) = (Verified::default(), Verified::default());
+        (0..10).for_each(|offset| one.found(find(offset)));
+        (10..30).for_each(|offset| other.found(find(offset)));
+        other.found(VerifyFind { kind: VerifyKind::Corrupt, ..find(30) });
+        one.add(&other);
+        assert_eq!(one.describe(), "1 corrupt, 30 torn");
+        assert_eq!((one.error_count(), one.finds.len()), (31, 16));
+        assert!(one.finds.iter().map(|find| find.offset).eq(0..16));
     }
 }

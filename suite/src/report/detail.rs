@@ -6,7 +6,7 @@ use super::chart::{self, LimitLine, LimitPoint};
 use super::facts::{self, Mark, figures, troubles};
 use super::html::{name, safe, typeset};
 use super::text::grouped;
-use crate::measure::{Histogram, IoKind, Measurement, OpenLoop, Share};
+use crate::measure::{Histogram, IoKind, Measurement, OpenLoop, Share, Verified};
 use crate::record::{CaseRecord, Evidence, Record, Verdict};
 use crate::units::{Bytes, Percentile, Unit, counted, human, human_bytes, human_short};
 
@@ -204,14 +204,7 @@ fn extra(case: &CaseRecord, merged: &Measurement) -> Vec<(&'static str, String)>
         let system = human(cpu.system_ns as f64 / ios as f64, Unit::Nanoseconds);
         rows.push(("CPU time per I/O", format!("{user} in the program, {system} in the kernel")));
     }
-    if let Some(verified) = &merged.verified {
-        let found = match verified.error_count() {
-            0 => "all as they were written".to_owned(),
-            _ => verified.describe(),
-        };
-        let checked = counted(usize::try_from(verified.checked).unwrap_or(usize::MAX), "block");
-        rows.push(("Verified", format!("{checked}: {found}")));
-    }
+    rows.extend(merged.verified.as_ref().map(|verified| ("Verified", verification(verified))));
     if let Some(open) = &merged.open {
         rows.extend(open_loop(open));
     }
@@ -233,6 +226,21 @@ fn extra(case: &CaseRecord, merged: &Measurement) -> Vec<(&'static str, String)>
         rows.push(("Transfers cut short", short));
     }
     rows
+}
+
+/// What was held against what had been written, and what could not be.
+fn verification(verified: &Verified) -> String {
+    let blocks = |count: u64| counted(usize::try_from(count).unwrap_or(usize::MAX), "block");
+    let found = match (verified.checked, verified.error_count()) {
+        (0, _) => "nothing to hold them against".to_owned(),
+        (_, 0) => "all as they were written".to_owned(),
+        _ => verified.describe(),
+    };
+    let unchecked = match verified.unchecked {
+        0 => String::new(),
+        count => format!("; {} read that had not been written with a stamp", blocks(count)),
+    };
+    format!("{}: {found}{unchecked}", blocks(verified.checked))
 }
 
 /// Where the time of I/Os went that were due at set times, and what was never begun.

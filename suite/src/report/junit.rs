@@ -140,7 +140,8 @@ fn entries(record: &Record) -> Vec<Entry> {
             verdict.case == case.id && verdict.outcome == Outcome::Error && verdict.gate
         });
         if !troubles.is_empty() && !judged {
-            let mut entry = error(record, &case.id, "is measured", "not-measured", &troubles[0]);
+            let kind = trouble_kind(Some(case));
+            let mut entry = error(record, &case.id, "is measured", kind, &troubles[0]);
             entry.seconds = if timed.contains(&case.id) { 0.0 } else { measured_seconds(case) };
             if let State::Not(.., body) = &mut entry.state {
                 *body = troubles.join("\n");
@@ -198,9 +199,9 @@ fn of_verdict(
             not(Element::Error, "inconclusive")
         }
         (Outcome::Inconclusive, _) => not(Element::Skipped, "inconclusive"),
-        (Outcome::Error, true) => not(Element::Error, "not-measured"),
+        (Outcome::Error, true) => not(Element::Error, trouble_kind(case)),
         // Without data it is no pass, and being a warning it is no error of the run.
-        (Outcome::Error, false) => not(Element::Skipped, "not-measured"),
+        (Outcome::Error, false) => not(Element::Skipped, trouble_kind(case)),
         (Outcome::Skipped, _) => {
             let message =
                 facts::reason(record, verdict).unwrap_or_else(|| "the case was not run".to_owned());
@@ -209,6 +210,11 @@ fn of_verdict(
     };
     let name = clipped(&verdict.condition, NAME);
     Entry { class: class(record, &verdict.case), name, seconds, state, output }
+}
+
+/// What kind of trouble a case has.
+fn trouble_kind(case: Option<&CaseRecord>) -> &'static str {
+    if case.is_some_and(|case| case.verify_errors() > 0) { "verify" } else { "not-measured" }
 }
 
 /// `measured 5.10 ms, limit < 4.00 ms`, and why where that is not plain.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::{ReportPaths, Style, html, junit, markdown, terminal};
 use quick_junit::{NonSuccessKind, TestCaseStatus};
 
+use crate::measure::{Verified, VerifyFind, VerifyKind};
 use crate::record::{Outcome, Record};
 use scenes::NASTY;
 
@@ -192,6 +193,42 @@ fn nothing_that_went_wrong_is_read_as_passed() {
     assert_eq!(counts_of(&text), [1, 0, 1, 0]);
     assert!(text.contains("Nothing judged: the plan has no expectation"), "{text}");
     assert!(html(&nothing).contains("Nothing judged"));
+}
+
+#[test]
+fn data_that_are_not_what_was_written_are_told_by_every_report() {
+    let mut broken = scenes::passed();
+    let mut verified = Verified { checked: 1000, unchecked: 24, ..Verified::default() };
+    verified.found(VerifyFind {
+        kind: VerifyKind::Misplaced,
+        offset: 8192,
+        expected_generation: 3,
+        found_generation: Some(1),
+        written_to: Some(4096),
+    });
+    let case = &mut broken.cases[0];
+    case.rounds[0].measurement.as_mut().expect("a measured round").verified = Some(verified);
+    let (id, trouble) = (case.id.clone(), case.troubles().remove(0));
+    for verdict in broken.verdicts.iter_mut().filter(|verdict| verdict.case == id) {
+        verdict.outcome = Outcome::Error;
+        verdict.evidence.reason = Some(trouble.clone());
+    }
+    broken.conclusion.exit_code = 7;
+    let sentence = "byte 8192 holds what was written to byte 4096";
+    for text in [plain(&broken), markdown(&broken), html(&broken), junit(&broken)] {
+        // Where a terminal wraps is not the point.
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(sentence) && !text.contains("Passed"), "{text}");
+    }
+    assert!(plain(&broken).contains("Data broken"), "{}", plain(&broken));
+    assert!(html(&broken).contains("1000 blocks: 1 misplaced; 24 blocks read that had not"));
+    let text = junit(&broken);
+    let kinds = |text: &str| text.matches("<error type=\"verify\"").count();
+    assert_eq!(kinds(&text), counts_of(&text)[2]);
+    // Without a condition it is told all the same.
+    broken.verdicts.retain(|verdict| verdict.case != id);
+    let text = junit(&broken);
+    assert!(kinds(&text) == 1 && text.contains(sentence), "{text}");
 }
 
 #[test]
