@@ -73,18 +73,18 @@ impl VerifyFind {
             ),
             // Without a stamp it may be what was there before, or something else altogether.
             (VerifyKind::Lost, _, None) => {
-                format!("byte {offset} was written once, and holds no stamp, as before that")
+                format!("byte {offset} was written once, and holds no stamp of that")
             }
-            (VerifyKind::Stale, _, None) => format!(
-                "byte {offset} holds no stamp, as before the first of its {expected} writes"
-            ),
+            (VerifyKind::Stale, _, None) => {
+                format!("byte {offset} holds no stamp of any of its {expected} writes")
+            }
             (VerifyKind::Torn, _, Some(found)) => format!(
                 "the block with byte {offset} holds its write number {found} there and another \
                  elsewhere, where number {expected} should be"
             ),
             (VerifyKind::Torn, _, None) => format!(
-                "the block with byte {offset} holds no stamp there, and its write number \
-                 {expected} should be in all of it"
+                "the block with byte {offset} holds no stamp of any write there and one \
+                 elsewhere, where number {expected} should be"
             ),
             _ => format!("what byte {offset} holds doesn't fit its checksum"),
         }
@@ -178,7 +178,7 @@ mod tests {
             ),
             (
                 told(VerifyKind::Stale, None, None),
-                "byte 8192 holds no stamp, as before the first of its 5 writes",
+                "byte 8192 holds no stamp of any of its 5 writes",
             ),
             (
                 told(VerifyKind::Torn, Some(4), None),

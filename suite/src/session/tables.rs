@@ -17,14 +17,21 @@ const ENDING: &str = ".generations";
 pub(super) struct Tables {
     /// By setup, with the capacity that it is of.
     known: BTreeMap<usize, Arc<Generations>>,
-    /// What tells the stamps of this run from those of others: never 0.
+    /// What tells the stamps that belong to the last table from those of others: never 0. Setups
+    /// may share disks, and what one of them wrote is not to be taken for what another did.
     run: u32,
 }
 
 impl Tables {
     pub(super) fn new() -> Self {
         let random = RandomState::new().hash_one("run");
-        Self { known: BTreeMap::new(), run: (random as u32).max(1) }
+        Self { known: BTreeMap::new(), run: random as u32 }
+    }
+
+    /// A number for the stamps of a new table.
+    fn next_run(&mut self) -> u32 {
+        self.run = self.run.wrapping_add(1).max(1);
+        self.run
     }
 
     /// The table that a round of this case uses; `None` where it doesn't verify. What others wrote
@@ -49,7 +56,7 @@ impl Tables {
         }
         if fresh {
             // Each round has a new file, which nothing was written to.
-            let table = Generations::new(capacity, block(plan, setup), self.run);
+            let table = Generations::new(capacity, block(plan, setup), self.next_run());
             return table.map(|table| Some(Arc::new(table))).map_err(|error| no_table(&error));
         }
         if let Some(table) = self.known.get(&setup) {
@@ -62,23 +69,22 @@ impl Tables {
 
     /// The table of a setup that has none yet.
     fn begun(
-        &self,
+        &mut self,
         plan: &Plan,
         setup: usize,
         capacity: u64,
         rig: Option<&Rig>,
     ) -> Result<Generations, String> {
+        let run = self.next_run();
         let alone = plan.setups[setup].disks.len() == 1;
         let beside = match rig.filter(|_| alone) {
             Some(rig) => rig.beside(setup, ENDING).map_err(|error| super::with_causes(&error))?,
             None => Beside::Nothing,
         };
         match beside {
-            Beside::Made(file) => {
-                Generations::kept_in(&file, capacity, block(plan, setup), self.run)
-            }
+            Beside::Made(file) => Generations::kept_in(&file, capacity, block(plan, setup), run),
             Beside::Found(file) => Generations::reopen(&file, capacity),
-            Beside::Nothing => Generations::new(capacity, block(plan, setup), self.run),
+            Beside::Nothing => Generations::new(capacity, block(plan, setup), run),
         }
         .map_err(|error| no_table(&error))
     }
@@ -118,6 +124,13 @@ fn no_table(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_table_has_stamps_of_its_own() {
+        let mut tables = Tables { run: u32::MAX - 1, ..Tables::new() };
+        let runs: Vec<_> = (0..4).map(|_| tables.next_run()).collect();
+        assert_eq!(runs, [u32::MAX, 1, 2, 3], "and never 0");
+    }
 
     #[test]
     fn blocks_are_what_all_sizes_are_multiples_of() {

@@ -9,9 +9,13 @@
 //! What the differences are called:
 //! - **corrupt**: a sector's checksum doesn't fit its contents;
 //! - **misplaced**: a sector holds what was written to another place;
-//! - **torn**: sectors of one block are of different writes;
+//! - **torn**: sectors of one block are of different writes, or some have no stamp;
 //! - **lost**: the block holds what was there before its last write, as if that had never been;
 //! - **stale**: the block holds something older than that.
+//!
+//! The first that fits is taken. Nobody vouches for a block whose last write failed, or was on its
+//! way when the process ended: it may rightly hold what was there before, or after, or parts of
+//! both.
 
 mod look;
 mod put_off;

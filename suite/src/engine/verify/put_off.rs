@@ -132,7 +132,10 @@ fn check_block(table: &Generations, at: u64, block: &[u8], verified: &mut Verifi
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
     use super::*;
+    use crate::engine::seed::{Stream, draw_below, random};
 
     #[test]
     fn what_overlaps_is_put_off_and_begun_later() {
@@ -151,5 +154,103 @@ mod tests {
         assert_eq!(verifier.give_up().collect::<Vec<_>>(), [9]);
         assert_eq!(verifier.waiting(), 0);
         assert!(verifier.begin(Request::FLUSH));
+    }
+
+    /// What several workers have in flight, by a model of its own: every request that was begun
+    /// and is not done.
+    #[derive(Default)]
+    struct InFlight(Vec<(usize, Request)>);
+
+    impl InFlight {
+        fn meets(&self, request: Request) -> bool {
+            let end = |one: Request| one.offset + u64::from(one.len);
+            self.0.iter().any(|(_, other)| {
+                request.offset < end(*other)
+                    && other.offset < end(request)
+                    && (request.kind == IoKind::Write || other.kind == IoKind::Write)
+            })
+        }
+    }
+
+    #[test]
+    fn nothing_overlaps_a_write_and_nothing_is_left_out() {
+        const BLOCK: u64 = 512;
+        for seed in 0..50 {
+            let mut random = random(seed, Stream::Offsets, 0);
+            let table = Generations::new(16 * BLOCK, BLOCK, 1).unwrap();
+            let mut workers: Vec<_> = (0..3).map(|_| Verifier::new(&table, 8)).collect();
+            let (mut in_flight, mut drawn, mut done) = (InFlight::default(), 0, 0);
+            while drawn < 1000 || done < drawn {
+                let worker = draw_below(&mut random, 3) as usize;
+                let verifier = &mut workers[worker];
+                let mut tries = verifier.waiting();
+                while let Some((request, _)) = verifier.begin_waiting(&mut tries) {
+                    assert!(!in_flight.meets(request), "{request:?} over another");
+                    in_flight.0.push((worker, request));
+                }
+                if drawn < 1000 && verifier.waiting() < 8 {
+                    let blocks = 1 + draw_below(&mut random, 4);
+                    let write = draw_below(&mut random, 2) == 1;
+                    let request = Request {
+                        kind: if write { IoKind::Write } else { IoKind::Read },
+                        len: (blocks * BLOCK) as u32,
+                        offset: draw_below(&mut random, 17 - blocks) * BLOCK,
+                    };
+                    drawn += 1;
+                    let begun = verifier.begin_or_put_off(request, 0);
+                    assert_eq!(begun, !in_flight.meets(request), "{request:?}");
+                    if begun {
+                        in_flight.0.push((worker, request));
+                    }
+                }
+                if !in_flight.0.is_empty() && draw_below(&mut random, 3) > 0 {
+                    let which = draw_below(&mut random, in_flight.0.len() as u64) as usize;
+                    let (worker, request) = in_flight.0.swap_remove(which);
+                    workers[worker].done(request, false, &[]);
+                    done += 1;
+                }
+            }
+            assert!(in_flight.0.is_empty() && workers.iter().all(|one| one.waiting() == 0));
+        }
+    }
+
+    #[test]
+    fn threads_never_have_a_block_that_another_writes() {
+        const BLOCKS: u64 = 8;
+        let table = Generations::new(BLOCKS * 512, 512, 1).unwrap();
+        // How many use each block: a writer counts for a thousand.
+        let users: Vec<AtomicU32> = (0..BLOCKS).map(|_| AtomicU32::new(0)).collect();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (table, users) = (&table, &users);
+                scope.spawn(move || {
+                    let mut random = random(thread, Stream::Offsets, 1);
+                    let verifier = Verifier::new(table, 1);
+                    for _ in 0..20_000 {
+                        let len = 1 + draw_below(&mut random, 3);
+                        let first = draw_below(&mut random, BLOCKS + 1 - len);
+                        let write = draw_below(&mut random, 2) == 1;
+                        let (kind, weight) =
+                            if write { (IoKind::Write, 1000) } else { (IoKind::Read, 1) };
+                        let request = Request { kind, len: len as u32 * 512, offset: first * 512 };
+                        if !verifier.begin(request) {
+                            continue;
+                        }
+                        let mine = &users[first as usize..(first + len) as usize];
+                        for block in mine {
+                            let before = block.fetch_add(weight, SeqCst);
+                            assert!(before == 0 || (!write && before < 1000), "{before}");
+                        }
+                        std::thread::yield_now();
+                        mine.iter().for_each(|block| _ = block.fetch_sub(weight, SeqCst));
+                        match write {
+                            true => table.end_write(request.offset, request.len, true),
+                            false => table.end_read(request.offset, request.len),
+                        }
+                    }
+                });
+            }
+        });
+        assert!((0..BLOCKS).all(|block| table.begin_write(block * 512, 512)), "all are free");
     }
 }
