@@ -267,7 +267,7 @@ fn what_waits_for_a_block_that_is_never_free_ends_with_the_load() {
         (job.workers, job.read_percent) = (2, 50);
         job.length = Length::Time(Nanos(100_000_000));
         let (sender, done) = std::sync::mpsc::channel();
-        std::thread::spawn(move || sender.send(measured(&job)));
+        std::thread::spawn(move || sender.send(Box::new(measured(&job))));
         let measured = done.recv_timeout(std::time::Duration::from_secs(20));
         let measured = measured.unwrap_or_else(|_| panic!("{way:?} waits on"));
         assert_eq!(measured.verified.unwrap().error_count(), 0, "{way:?}");

@@ -242,10 +242,13 @@ mod tests {
                             assert!(before == 0 || (!write && before < 1000), "{before}");
                         }
                         std::thread::yield_now();
-                        mine.iter().for_each(|block| _ = block.fetch_sub(weight, SeqCst));
-                        match write {
-                            true => table.end_write(request.offset, request.len, true),
-                            false => table.end_read(request.offset, request.len),
+                        for block in mine {
+                            block.fetch_sub(weight, SeqCst);
+                        }
+                        if write {
+                            table.end_write(request.offset, request.len, true);
+                        } else {
+                            table.end_read(request.offset, request.len);
                         }
                     }
                 });

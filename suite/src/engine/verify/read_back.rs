@@ -167,7 +167,7 @@ impl Reader {
             match self.read_piece(start, len) {
                 Ok(()) => self.check(start, len),
                 Err(_) if len > block => self.read_one_by_one(start, len),
-                Err(fault) => self.count(fault),
+                Err(fault) => self.count(&fault),
             }
             if self.back.faults.iter().map(|fault| fault.count).sum::<u64>() >= ERRORS_MAX {
                 break;
@@ -220,7 +220,7 @@ impl Reader {
             if self.is_vouched_for(at) {
                 match self.read_piece(at, block) {
                     Ok(()) => self.check(at, block),
-                    Err(fault) => self.count(fault),
+                    Err(fault) => self.count(&fault),
                 }
             }
         }
@@ -265,8 +265,8 @@ impl Reader {
         Ok(())
     }
 
-    fn count(&mut self, fault: IoFault) {
-        self.back.faults = merged_faults(self.back.faults.iter().chain([&fault]));
+    fn count(&mut self, fault: &IoFault) {
+        self.back.faults = merged_faults(self.back.faults.iter().chain([fault]));
     }
 }
 
