@@ -28,6 +28,14 @@ impl Call {
 /// The calls of the workers of one round of this workload on a disk of 4 MiB, in the order of their
 /// time; `None`, and the test is skipped, where strace can't be had.
 fn issued(test: &str, workload: &str) -> Option<Vec<Call>> {
+    let seen = traced(test, workload)?;
+    let calls: Vec<_> = seen.lines().filter_map(parse).collect();
+    assert!(!calls.is_empty(), "{seen}");
+    Some(calls)
+}
+
+/// What strace tells of that round.
+fn traced(test: &str, workload: &str) -> Option<String> {
     let can = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
     if !can.is_ok_and(|output| output.status.success()) {
         skip(test, "strace is not there, or may not trace", "install strace, and allow ptrace");
@@ -47,10 +55,7 @@ fn issued(test: &str, workload: &str) -> Option<Vec<Call>> {
     scratch.prepare(&mut traced);
     let ran = Live::start(&mut traced).finish();
     assert_eq!(ran.status.code(), Some(0), "{}{}", ran.stdout, ran.stderr);
-    let seen = scratch.read("trace");
-    let calls: Vec<_> = seen.lines().filter_map(parse).collect();
-    assert!(!calls.is_empty(), "{seen}");
-    Some(calls)
+    Some(scratch.read("trace"))
 }
 
 /// A line such as `123<worker 0> 1700000000.000001 pread64(9, ""..., 4096, 8192) = 4096`.
@@ -287,4 +292,60 @@ fn a_pause_lies_between_bursts() {
     }
     let short = gaps.iter().enumerate().filter(|(number, gap)| number % 4 != 3 && **gap < 0.01);
     assert!(short.count() >= gaps.len() / 2, "within a burst there is no pause: {gaps:?}");
+}
+
+/// How many pairs of calls were in the kernel at one time with a byte of the disk in common, at
+/// least one of them a write. strace holds a thread until it has noted the end of its call, so that
+/// what begins because of it is noted later.
+fn overlaps(trace: &str) -> usize {
+    // Of each call its first line, its last one, and what it was.
+    let mut ended: Vec<(usize, usize, Call)> = Vec::new();
+    let mut begun = std::collections::HashMap::new();
+    for (number, line) in trace.lines().enumerate() {
+        let Some((thread, rest)) = line.split_once("> ") else { continue };
+        if !thread.contains("<worker ") {
+            continue;
+        }
+        if line.contains("<unfinished ...>") {
+            let head = line.split(" <unfinished").next().unwrap_or(line).to_owned();
+            begun.insert(thread.to_owned(), (number, head));
+            continue;
+        }
+        let (from, whole) = match rest.split_once(" resumed>") {
+            Some((_, tail)) => {
+                let Some((from, head)) = begun.remove(thread) else { continue };
+                // `pread64(5</a.img>,  <unfinished ...>` and `<... pread64 resumed>""..., 512, 0)`.
+                let joint = if head.ends_with(',') && !tail.starts_with(' ') { " " } else { "" };
+                (from, format!("{head}{joint}{tail}"))
+            }
+            None => (number, line.to_owned()),
+        };
+        if let Some(call) = parse(&whole).filter(|call| call.len > 0) {
+            ended.push((from, number, call));
+        }
+    }
+    let meets = |(from, to, one): &(usize, usize, Call), (after, _, other): &(_, _, Call)| {
+        (from..=to).contains(&after)
+            && !(one.is_read() && other.is_read())
+            && one.offset < other.offset + other.len
+            && other.offset < one.offset + one.len
+    };
+    ended.sort_by_key(|(from, ..)| *from);
+    let later = |index: usize| ended[index + 1..].iter();
+    let pairs = ended.iter().enumerate().map(|(index, one)| {
+        later(index).take_while(|(after, ..)| *after <= one.1).filter(|two| meets(one, two)).count()
+    });
+    assert!(ended.len() > 1000, "{} calls", ended.len());
+    pairs.sum()
+}
+
+#[test]
+fn verified_writes_never_meet_another_on_the_way() {
+    let test = "issued::verified_writes_never_meet_another_on_the_way";
+    let workload = "rw = 'randrw'\nworkers = 4\nsize = '64KiB'\namount = '16MiB'\n\
+                    block_size = { '4KiB' = 50, '8KiB' = 50 }";
+    let Some(free) = traced(test, workload) else { return };
+    assert!(overlaps(&free) > 0, "without `verify` they do, so that this would be seen");
+    let Some(verified) = traced(test, &format!("{workload}\nverify = true")) else { return };
+    assert_eq!(overlaps(&verified), 0);
 }

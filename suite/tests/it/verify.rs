@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::support::{Live, Scratch};
+use crate::sandbox::with_injected;
+use crate::support::{Live, Ran, Scratch};
 
 /// Writes and then reads, both verified.
 const HONEST: &str = r#"
@@ -106,4 +107,37 @@ fn what_a_killed_run_wrote_is_verified_after_it() {
     let said = format!("byte {} holds what was written to byte {}", other * 4096, one * 4096);
     assert!(ran.stdout.contains("1 misplaced"), "{}", ran.stdout);
     assert!(scratch.read("out/junit.xml").contains(&said), "{said}");
+}
+
+/// Two passes over a disk of 1024 blocks, while strace does something to the 1500th write.
+fn written_with(test: &str, inject: &str) -> Option<(Scratch, Ran)> {
+    let scratch = Scratch::new();
+    let plan = "name = 'written'\ndisks.a.size = '4MiB'\nsetups.s.disks = ['a']\n\
+                [workloads.write]\nrw = 'randwrite'\nonce = true\namount = '8MiB'\n\
+                engine = 'sync'\nverify = true\n[run]\nrounds = 1\n\
+                [[expect]]\ncase = '*'\nthat = 'verify_errors = 0'\n";
+    let command = scratch.plan_command(plan, &["--progress", "none"]);
+    let inject = format!("pwrite64:{inject}:when=1500");
+    let ran = Live::start(&mut with_injected(test, &command, &inject)?).finish();
+    Some((scratch, ran))
+}
+
+#[test]
+fn a_write_that_the_kernel_only_says_it_did_is_found_lost() {
+    let test = "verify::a_write_that_the_kernel_only_says_it_did_is_found_lost";
+    let Some((scratch, ran)) = written_with(test, "retval=4096") else { return };
+    let ran = ran.expect(7);
+    assert!(ran.stdout.contains("1 lost of 1024 blocks"), "{}", ran.stdout);
+    let junit = scratch.read("out/junit.xml");
+    assert!(junit.contains("holds what was there before its last write (number 2)"), "{junit}");
+    assert!(junit.contains("type=\"verify\""), "{junit}");
+}
+
+#[test]
+fn a_write_that_failed_accuses_nobody() {
+    let test = "verify::a_write_that_failed_accuses_nobody";
+    let Some((scratch, ran)) = written_with(test, "error=EIO") else { return };
+    ran.expect(3);
+    let verified = scratch.record().cases[0].merged().and_then(|merged| merged.verified).unwrap();
+    assert_eq!((verified.checked, verified.error_count()), (1023, 0), "{verified:?}");
 }

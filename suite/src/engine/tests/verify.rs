@@ -291,3 +291,33 @@ fn what_cannot_be_read_back_is_counted_and_hides_nothing() {
     let [fault] = &back.faults[..] else { panic!("{:?}", back.faults) };
     assert_eq!((fault.count, fault.first_offset, fault.errno), (412, 100 * BLOCK, 0));
 }
+
+#[test]
+fn a_table_that_is_older_than_the_blocks_accuses_nobody() {
+    let bytes = 64 * BLOCK;
+    let (file, kept) = (memory_file("test").unwrap(), memory_file("table").unwrap());
+    file.set_len(bytes).unwrap();
+    let table = Generations::kept_in(&kept, bytes, BLOCK, 7).unwrap();
+    let storage: Storage = (Arc::new(file), Arc::new(table));
+    let mut job = verified(&storage, (Backend::Sync, 1));
+    (job.once, job.read_percent, job.length) = (true, 0, Length::Bytes(Bytes(bytes)));
+    assert_eq!(measured(&job).verified.unwrap().checked, 64);
+    // What had reached the disk when the machine went down, half a pass later.
+    let mut old = vec![0; kept.metadata().unwrap().len() as usize];
+    kept.read_exact_at(&mut old, 0).unwrap();
+    (job.seed, job.length) = (2, Length::Bytes(Bytes(bytes / 2)));
+    measured(&job);
+    kept.write_all_at(&old, 0).unwrap();
+    job.verify = Some(Arc::new(Generations::reopen(&kept, bytes).unwrap()));
+    (job.read_percent, job.length) = (100, Length::Bytes(Bytes(bytes)));
+    let told = measured(&job).verified.unwrap();
+    assert_eq!((told.checked, told.unchecked, told.error_count()), (32, 32, 0), "{told:?}");
+    // Flipped bits are found all the same, where the table is right.
+    let checked = (0..64).map(|block| block * BLOCK).find(|at| {
+        let mut generation = [0; 4];
+        storage.0.read_exact_at(&mut generation, at + 16).unwrap();
+        u32::from_le_bytes(generation) == 1
+    });
+    storage.0.write_all_at(&[0xee; 9], checked.unwrap() + 100).unwrap();
+    assert_eq!(measured(&job).verified.unwrap().errors, [(VerifyKind::Corrupt, 1)]);
+}
