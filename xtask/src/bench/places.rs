@@ -136,7 +136,7 @@ impl Folder {
         let path = self.path.join(name);
         if !path.exists() {
             fill(&path, bytes, stop).with_context(|| {
-                let _ = fs::remove_file(&path); // so that half a file is never taken for a whole one
+                let _ = fs::remove_file(&path); // half a file is none
                 format!("can't write {} MiB to {}", bytes >> 20, path.display())
             })?;
         }
