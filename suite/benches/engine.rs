@@ -6,8 +6,9 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 use diskproof::engine::parts::{Permutation, Request, StripeMap, no_ops, source, writer};
+use diskproof::engine::verify::{examine, stamp};
 use diskproof::engine::{
-    Access, Backend, Control, Job, Length, Mix, Payload, Storage, Target, WriteSync, run,
+    Access, Backend, Control, Job, Length, Mix, Pace, Payload, Storage, Target, WriteSync, run,
 };
 use diskproof::measure::Recorder;
 use diskproof::model::DiskModel;
@@ -35,6 +36,7 @@ fn job() -> Job {
         queue_depth: 32,
         workers: 1,
         cpus: Vec::new(),
+        pace: Pace::Closed,
         warmup: Nanos(0),
         length: Length::Time(Nanos(1_000_000_000)),
         cooldown: Nanos(0),
@@ -42,6 +44,7 @@ fn job() -> Job {
         flush_every: None,
         fsync_at_end: false,
         payload: Payload::Random,
+        verify: None,
         backend: Backend::Auto,
         seed: 1,
         series_interval: Nanos(100_000_000),
@@ -157,11 +160,23 @@ fn simulation(bench: &mut Criterion) {
     group.finish();
 }
 
+fn stamps(bench: &mut Criterion) {
+    let mut group = bench.benchmark_group("verify");
+    group.throughput(Throughput::Bytes(4096));
+    let mut block = vec![0x5a; 4096];
+    group.bench_function("stamp, 4 KiB", |run| {
+        run.iter(|| stamp(black_box(&mut block), 8192, 4096, 7, |_| 3));
+    });
+    group.bench_function("check, 4 KiB", |run| {
+        run.iter(|| assert!(examine(black_box(&block), 8192, 7, 3).is_none()));
+    });
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default()
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2));
-    targets = histogram, offsets, stripe, payload, ring, simulation
+    targets = histogram, offsets, stripe, payload, ring, simulation, stamps
 }
 criterion_main!(benches);

@@ -13,6 +13,7 @@ mod out;
 mod progress;
 mod report;
 mod run;
+mod self_test;
 mod show;
 mod signals;
 
@@ -78,6 +79,8 @@ enum Command {
     List(list::Args),
     /// Write a commented plan to start from
     Init(init::Args),
+    /// What could the engine do on this machine if there were no disk? Touches none
+    SelfTest(self_test::Args),
     /// Print completions for a shell
     Completions(completions::Args),
 }
@@ -102,6 +105,7 @@ pub fn main() -> std::process::ExitCode {
         Command::Report(args) => report::run(&args),
         Command::List(args) => list::run(&args),
         Command::Init(args) => init::run(&args),
+        Command::SelfTest(args) => self_test::run(&args),
         Command::Completions(args) => completions::run(&args, Cli::command()),
     };
     out::finish(code)

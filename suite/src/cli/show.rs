@@ -191,6 +191,7 @@ fn disk(disk: &SurveyedDisk, count: usize) -> String {
     let what = match (disk.kind.word(), disk.kind.is_created()) {
         ("loopback", _) => format!("loopback file, {size}{each}, in {place}{filesystem}: create"),
         (_, true) => format!("test file, {size}{each}, in {place}{filesystem}: create"),
+        ("null", _) => format!("the null device, as if of {size}: takes what is written"),
         ("device", _) => {
             let id = disk.stable_id.as_ref().map_or(String::new(), |id| format!(", {id}"));
             format!("device {place}, {}{id}: read only", human_bytes(size))

@@ -67,9 +67,12 @@ pub(super) fn outlive_file_size_limit() -> io::Result<()> {
 pub(super) fn watch(undo: Undo) -> io::Result<Asked> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = ignored(&status);
-    let real_time = SIGRTMIN()..=SIGRTMAX();
-    let all = REQUESTS.into_iter().chain(OTHERS).chain([SIGUSR1]).chain(real_time);
+    let all = REQUESTS.into_iter().chain(OTHERS).chain([SIGUSR1]);
     let mut signals = Signals::new(all.filter(|signal| !is_in(*signal, ignored)))?;
+    for signal in (SIGRTMIN()..=SIGRTMAX()).filter(|signal| !is_in(*signal, ignored)) {
+        // Who runs the program under its own eyes, as valgrind does, may keep one of these.
+        let _ = signals.add_signal(signal);
+    }
     let asked = Asked::default();
     let flags = asked.clone();
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {

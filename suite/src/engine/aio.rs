@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::{NonNull, null};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -132,10 +132,16 @@ impl Context {
         Ok(Errno::result(taken)?.cast_unsigned() as usize)
     }
 
-    /// Waits for so many completions, and returns how many were written to `events`.
-    fn wait(&self, least: usize, events: &mut [Event]) -> io::Result<usize> {
+    /// Waits for so many completions, or until the time is over, and returns how many were written
+    /// to `events`.
+    fn wait(
+        &self,
+        least: usize,
+        events: &mut [Event],
+        time: Option<&libc::timespec>,
+    ) -> io::Result<usize> {
         // SAFETY: the kernel writes to `events` during the call, and no more than there is room
-        // for.
+        // for; it reads the time then too.
         let come = unsafe {
             libc::syscall(
                 libc::SYS_io_getevents,
@@ -143,7 +149,7 @@ impl Context {
                 least,
                 events.len(),
                 events.as_mut_ptr(),
-                null_mut::<libc::timespec>(),
+                time.map_or(null(), std::ptr::from_ref),
             )
         };
         match Errno::result(come) {
@@ -223,7 +229,7 @@ impl Aio {
             return Err(errno.into());
         }
         loop {
-            self.collect(1)?;
+            self.collect(1, None)?;
             if let Some(event) = self.take() {
                 return u32::try_from(event.result)
                     .map_err(|_| io::Error::from_raw_os_error(-event.result as i32));
@@ -283,10 +289,11 @@ impl Aio {
         self.ready += 1;
     }
 
-    /// Collects completions, and waits until there are so many of them or nothing is in flight.
+    /// Collects completions, and waits until there are so many of them, nothing is in flight, or
+    /// the time is over, if there is one.
     /// Returns how many there are; they may be fewer when the call was interrupted.
     #[inline]
-    fn collect(&mut self, wait: usize) -> io::Result<usize> {
+    fn collect(&mut self, wait: usize, time: Option<&libc::timespec>) -> io::Result<usize> {
         let before = self.ready;
         self.collect_from_ring();
         self.in_flight -= self.ready - before;
@@ -294,7 +301,7 @@ impl Aio {
         if let Some(context) = &self.context
             && self.ready < wait
         {
-            let come = context.wait(wait - self.ready, &mut self.events[self.ready..])?;
+            let come = context.wait(wait - self.ready, &mut self.events[self.ready..], time)?;
             self.ready += come;
             self.in_flight -= come;
         }
@@ -387,11 +394,17 @@ impl Queue for AioQueue<'_> {
 
     #[inline]
     fn enter(&mut self, wait: usize) -> io::Result<usize> {
-        while let Some((block, errno)) = self.aio.hand_over() {
-            let result = self.refused(&block, errno);
-            self.aio.answer(&block, result);
-        }
-        self.aio.collect(wait)
+        self.hand_over();
+        self.aio.collect(wait, None)
+    }
+
+    fn enter_for(&mut self, time_ns: u64) -> io::Result<usize> {
+        self.hand_over();
+        let time = libc::timespec {
+            tv_sec: (time_ns / 1_000_000_000).cast_signed(),
+            tv_nsec: (time_ns % 1_000_000_000).cast_signed(),
+        };
+        self.aio.collect(1, Some(&time))
     }
 
     #[inline]
@@ -403,6 +416,15 @@ impl Queue for AioQueue<'_> {
 }
 
 impl AioQueue<'_> {
+    /// Hands over all that is queued, and answers what the kernel refuses.
+    #[inline]
+    fn hand_over(&mut self) {
+        while let Some((block, errno)) = self.aio.hand_over() {
+            let result = self.refused(&block, errno);
+            self.aio.answer(&block, result);
+        }
+    }
+
     /// What comes of a submission that the kernel refused: a flush is done by a call of its own
     /// where there is no such command.
     #[cold]
@@ -430,7 +452,7 @@ pub(super) struct AioWorker<'run> {
 impl<'run> AioWorker<'run> {
     /// To be called by the thread that will run it.
     pub(super) fn new(
-        job: &Job,
+        job: &'run Job,
         files: &'run Files,
         driver: Driver<'run>,
         buffers: Buffers,

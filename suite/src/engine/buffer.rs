@@ -116,6 +116,11 @@ pub(super) struct Buffers {
     writes_at: usize,
     /// Where the blocks that repeat are, and when one is due.
     repeats: Option<Repeats>,
+    /// Whether each I/O writes from memory of its own.
+    apart: bool,
+    /// Whether the processor has the registers that fill them fastest.
+    #[cfg(target_arch = "x86_64")]
+    wide: bool,
     /// What fills the buffers; `None` where they stay zero.
     contents: Option<Contents>,
 }
@@ -137,8 +142,8 @@ impl Buffers {
         let reads = if job.read_percent > 0 { depth } else { 0 };
         let writes = match job.payload {
             _ if job.read_percent >= 100 => 0,
-            // They are the same for all, and nobody changes them.
-            Payload::Zero => 1,
+            // They are the same for all, and nobody changes them, but for stamps.
+            Payload::Zero if job.verify.is_none() => 1,
             _ => depth,
         };
         let percent = match job.payload {
@@ -156,7 +161,17 @@ impl Buffers {
         });
         let contents =
             (writes > 0 && job.payload != Payload::Zero).then(|| Contents::new(job, worker));
-        Ok(Self { arena, stride, writes_at: reads * stride, repeats, contents })
+        let (writes_at, apart) = (reads * stride, writes > 1);
+        Ok(Self {
+            arena,
+            stride,
+            writes_at,
+            repeats,
+            apart,
+            #[cfg(target_arch = "x86_64")]
+            wide: is_x86_feature_detected!("avx2"),
+            contents,
+        })
     }
 
     /// The memory that all of them lie in.
@@ -182,7 +197,7 @@ impl Buffers {
     #[inline]
     pub(super) fn write_buffer(&mut self, slot: usize, len: usize) -> usize {
         let Some(contents) = &mut self.contents else {
-            return self.writes_at;
+            return self.writes_at + if self.apart { slot * self.stride } else { 0 };
         };
         if let Some(repeats) = &mut self.repeats
             && repeats.due.next() == 1
@@ -191,7 +206,14 @@ impl Buffers {
             return repeats.at + which as usize * self.stride;
         }
         let at = self.writes_at + slot * self.stride;
-        contents.fill(self.arena.part_mut(at, len));
+        let memory = self.arena.part_mut(at, len);
+        #[cfg(target_arch = "x86_64")]
+        if self.wide {
+            // SAFETY: the processor has what it needs: `new` has asked it.
+            unsafe { contents.fill_wide(memory) };
+            return at;
+        }
+        contents.fill(memory);
         at
     }
 }

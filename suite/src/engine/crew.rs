@@ -25,8 +25,9 @@ use super::probe::{Way, choose};
 use super::sync::SyncWorker;
 use super::tally::{Lane, Window};
 use super::uring::RingWorker;
+use super::verify::read_back;
 use super::watch::Watch;
-use crate::engine::{Control, DeviceFile, EngineError, Job, Progress};
+use crate::engine::{Control, DeviceFile, EngineError, Job, Pace, Progress};
 use crate::measure::{BackendUsed, Measurement};
 use crate::os::clock::monotonic_ns;
 use crate::os::cpu::{Affinity, thread_limits};
@@ -54,7 +55,7 @@ pub(super) fn run(
     let parts = job.queue_depth as usize * job.parts_max(files.members.len());
     let crew = Arc::new(Crew {
         common: Common::new(job),
-        lanes: (0..job.workers).map(|_| Lane::new(parts)).collect(),
+        lanes: (0..job.workers).map(|_| Lane::new(job, parts)).collect(),
         job: job.clone(),
         files,
         way,
@@ -79,7 +80,14 @@ pub(super) fn run(
     };
     let flush = job.fsync_at_end && !control.stopped();
     let syncs = if flush { last_flush(&crew.files, control)? } else { Vec::new() };
-    Ok(outcome.measurement(&syncs, Some(finished.meter.finish())))
+    let mut measured = outcome.measurement(&syncs, Some(finished.meter.finish()));
+    if let Some(table) = job.verify.as_ref().filter(|_| job.read_percent < 100)
+        && !control.stopped()
+    {
+        let verified = read_back(job, &crew.files, table, control)?;
+        measured.verified.get_or_insert_default().add(&verified);
+    }
+    Ok(measured)
 }
 
 /// The error of threads that could not be made: what may limit them, and what to do about it.
@@ -138,7 +146,7 @@ enum News {
     /// It is ready, with these features of its back end, or can't be.
     Ready(Result<Vec<&'static str>, EngineError>),
     /// This worker has done its last I/O, if it had any, and let go of all that it used.
-    Left(u32, Option<Result<Done, EngineError>>),
+    Left(u32, Option<Result<Box<Done>, EngineError>>),
     /// A worker broke down, in this panic.
     Lost(Box<dyn Any + Send>),
 }
@@ -189,7 +197,7 @@ fn send_out(pool: &ThreadPool, crew: &Arc<Crew>, sender: Sender<News>) {
         let number = context.index() as u32;
         let work = || crew.upgrade().and_then(|crew| crew.work(number, &sender));
         let left = match catch_unwind(AssertUnwindSafe(work)) {
-            Ok(done) => News::Left(number, done),
+            Ok(done) => News::Left(number, done.map(|done| done.map(Box::new))),
             Err(panic) => News::Lost(panic),
         };
         // Nobody listens any more when the run was given up.
@@ -277,7 +285,7 @@ impl Crew {
         let mut guard = Guard::of(control.patience(), &self.job, &self.files, start);
         let mut meter = Meter::new(Window::of(&self.job, start));
         let mut next_report = start + REPORT_EVERY;
-        let mut done: Vec<(u32, Result<Done, EngineError>)> = Vec::new();
+        let mut done: Vec<(u32, Result<Box<Done>, EngineError>)> = Vec::new();
         let mut panic = None;
         while left > 0 {
             let edge = Duration::from_nanos(meter.next().saturating_sub(monotonic_ns()));
@@ -302,6 +310,9 @@ impl Crew {
                 self.common.stop(now);
             }
             meter.look(now, self.common.end());
+            if self.job.pace != Pace::Closed && self.is_idle() {
+                guard.idle(now);
+            }
             if let Some(silence) = guard.look(now, self.returned(), control.stopped())
                 && let Some(error) = self.stuck(silence)
             {
@@ -317,7 +328,8 @@ impl Crew {
             resume_unwind(payload);
         }
         done.sort_by_key(|(number, _)| *number);
-        let workers = done.into_iter().map(|(_, outcome)| outcome).collect::<Result<_, _>>()?;
+        let workers = done.into_iter().map(|(_, outcome)| outcome.map(|done| *done));
+        let workers = workers.collect::<Result<_, _>>()?;
         Ok(Finished { start, workers, features, meter })
     }
 
@@ -359,6 +371,11 @@ impl Crew {
             resume_unwind(payload);
         }
         failed.map_or_else(|| Ok(common.unwrap_or_default()), Err)
+    }
+
+    /// Whether no I/O is in flight.
+    fn is_idle(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.board.outstanding().next().is_none())
     }
 
     /// How many I/Os have come back so far.

@@ -8,10 +8,11 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::offsets::Positions;
+use super::pace::{Schedule, mean_len};
 use super::requests::{Amount, Request, Source, source};
 use super::tally::{Counted, Failure, Lane, NEVER, Tally};
 use crate::engine::{Job, Length};
-use crate::measure::IoKind;
+use crate::measure::{IoKind, Verified};
 
 /// After so many failed I/Os of one worker the whole job ends early: it can't pass any more, and
 /// a device that fails at once would otherwise be asked as fast as the machine can.
@@ -80,6 +81,10 @@ pub(super) struct Driver<'run> {
     common: &'run Common,
     amount: &'run Amount,
     source: Box<dyn Source>,
+    /// When the next is due; `None` where I/Os follow each other.
+    schedule: Option<Schedule>,
+    /// Mean length of the I/Os, for those that are never begun.
+    mean_len: u32,
     tally: Tally<'run>,
     phase: Phase,
     /// When the phase ends.
@@ -101,6 +106,8 @@ impl<'run> Driver<'run> {
             common,
             amount: common.amount(worker),
             source: source(job, worker, &common.positions),
+            schedule: Schedule::new(job, worker),
+            mean_len: mean_len(job),
             tally: Tally::new(lane, job, members),
             phase: Phase::Warmup,
             next_edge: 0,
@@ -112,6 +119,9 @@ impl<'run> Driver<'run> {
     /// The start line was at `start`.
     pub(super) fn start(&mut self, job: &Job, start: u64) {
         self.tally.begin(job, start);
+        if let Some(schedule) = &mut self.schedule {
+            schedule.start(start);
+        }
         self.next_edge = self.tally.window().start;
         self.look_at(start);
     }
@@ -138,14 +148,61 @@ impl<'run> Driver<'run> {
         out.len()
     }
 
+    /// Whether I/Os are due at times of their own, so that they are to be drawn by
+    /// [`draw_due`](Self::draw_due).
+    pub(super) fn is_paced(&self) -> bool {
+        self.schedule.is_some()
+    }
+
+    /// Draws the next I/Os as far as they are due, and says when each was. There may be fewer than
+    /// asked for though more are to be submitted later.
+    pub(super) fn draw_due(&mut self, now: u64, out: &mut [Request], dues: &mut [u64]) -> usize {
+        self.look_at(now);
+        let Some(mut schedule) = self.schedule.take() else {
+            let due = self.in_its_phase(now);
+            dues.fill(due);
+            return self.draw(out);
+        };
+        let mut drawn = 0;
+        while drawn < out.len() && self.submitting {
+            while let Some(due) = schedule.pass_over(now, self.mean_len) {
+                self.tally.dropped(due, 1);
+            }
+            let due = schedule.due(now, self.tally.in_flight() + drawn as u64);
+            if due > now || self.draw(&mut out[drawn..=drawn]) == 0 {
+                break;
+            }
+            let Request { kind, len, .. } = out[drawn];
+            schedule.begun(kind, len);
+            dues[drawn] = self.in_its_phase(due);
+            drawn += 1;
+        }
+        self.schedule = Some(schedule);
+        drawn
+    }
+
+    /// When there is something to do next, at the latest: an I/O is due, or the load ends.
+    pub(super) fn next_due(&mut self, now: u64) -> u64 {
+        let in_flight = self.tally.in_flight();
+        let due = self.schedule.as_mut().map_or(now, |schedule| schedule.due(now, in_flight));
+        due.min(self.common.end())
+    }
+
     /// So many of them go to the kernel now. Returns the time at which they count as started: what
     /// was drawn in the warm-up and so is not part of an amount stays in the warm-up, though the
     /// window may have opened since it was drawn.
     #[inline]
     pub(super) fn submitted(&mut self, now: u64, ios: u64) -> u64 {
         self.tally.submitted(now, ios);
-        let before = self.by_amount && self.phase == Phase::Warmup;
+        let started = self.in_its_phase(now);
         self.look_at(now);
+        started
+    }
+
+    /// A time, or the last one of the warm-up if what was drawn then is not part of an amount.
+    #[inline]
+    fn in_its_phase(&self, now: u64) -> u64 {
+        let before = self.by_amount && self.phase == Phase::Warmup;
         if before { now.min(self.tally.window().start.saturating_sub(1)) } else { now }
     }
 
@@ -164,6 +221,12 @@ impl<'run> Driver<'run> {
         self.tally.completed(kind, started, bytes);
     }
 
+    /// One of them succeeded that was due at a time of its own.
+    #[inline]
+    pub(super) fn completed_due(&mut self, kind: IoKind, due: u64, started: u64, bytes: u64) {
+        self.tally.completed_due(kind, due, started, bytes);
+    }
+
     /// The part of one on one member of a stripe succeeded.
     #[inline]
     pub(super) fn part_completed(&mut self, member: u32, started: u64, bytes: u64) {
@@ -179,6 +242,11 @@ impl<'run> Driver<'run> {
         }
     }
 
+    /// What was held against what had been written.
+    pub(super) fn verified(&mut self, verified: Verified) {
+        self.tally.verified(verified);
+    }
+
     /// A transfer that was cut short was finished by asking for the rest.
     #[cold]
     pub(super) fn short_transfer(&mut self) {
@@ -192,7 +260,14 @@ impl<'run> Driver<'run> {
     }
 
     /// All I/Os are done.
-    pub(super) fn finish(self) -> Done {
+    pub(super) fn finish(mut self) -> Done {
+        let window = self.tally.window();
+        if let Some(schedule) = &mut self.schedule
+            && window.end != NEVER
+        {
+            let left = schedule.left_over(window.start, window.end, self.mean_len);
+            self.tally.dropped(window.start, left);
+        }
         Done { counted: self.tally.finish() }
     }
 

@@ -4,6 +4,8 @@
 //! number: without a stripe both numbers are the same. I/Os go out in batches, completions are
 //! waited for in batches, and a part that is not done in one go is gone on with.
 
+mod careful;
+
 use std::io;
 
 use super::batch::Batch;
@@ -14,7 +16,8 @@ use super::files::{After, Files, Member, is_passing};
 use super::requests::Request;
 use super::stripe::Extent;
 use super::tally::Failure;
-use crate::engine::Job;
+use super::verify::Verifier;
+use crate::engine::{Job, Pace};
 use crate::measure::IoKind;
 use crate::os::clock::monotonic_ns;
 
@@ -29,6 +32,10 @@ pub(super) trait Queue {
     /// Hands over what is queued, and waits for so many completions. Returns how many are there;
     /// they may be fewer when the call was interrupted.
     fn enter(&mut self, wait: usize) -> io::Result<usize>;
+
+    /// As [`enter`](Self::enter), but waits for one completion at most, and for no longer than so
+    /// many nanoseconds.
+    fn enter_for(&mut self, time_ns: u64) -> io::Result<usize>;
 
     /// The next of those completions: the number of its part, and the kernel's answer, which is
     /// bytes moved or a negative error number.
@@ -55,6 +62,9 @@ pub(super) struct Flight<'run> {
     /// Given back only when the kernel has done with them.
     buffers: Buffers,
     slots: Box<[Slot]>,
+    /// For each slot, when its I/O was due; empty where I/Os follow each other.
+    dues: Box<[u64]>,
+    verifier: Option<Verifier<'run>>,
     /// Numbers of the slots that are free: the first `free_count` of these.
     free: Box<[u32]>,
     free_count: usize,
@@ -141,7 +151,7 @@ impl Part {
 impl<'run> Flight<'run> {
     /// None yet, of a worker of this job whose queue has room for so many submissions.
     pub(super) fn new(
-        job: &Job,
+        job: &'run Job,
         files: &'run Files,
         board: &'run Board,
         buffers: Buffers,
@@ -154,6 +164,11 @@ impl<'run> Flight<'run> {
             board,
             buffers,
             slots: vec![Slot::FREE; depth as usize].into(),
+            dues: match (job.pace, &job.verify) {
+                (Pace::Closed, None) => Box::default(),
+                _ => vec![0; depth as usize].into(),
+            },
+            verifier: job.verify.as_deref().map(|table| Verifier::new(table, depth as usize)),
             // Those that were used last are used next, while the caches still know them.
             free: (0..depth).rev().collect(),
             free_count: depth as usize,
@@ -171,10 +186,12 @@ impl<'run> Flight<'run> {
         batch: &mut Batch,
         queue: &mut impl Queue,
     ) -> io::Result<()> {
-        if self.files.stripe.is_some() {
-            self.work::<true>(driver, batch, queue)
-        } else {
-            self.work::<false>(driver, batch, queue)
+        let careful = driver.is_paced() || self.verifier.is_some();
+        match (self.files.stripe.is_some(), careful) {
+            (false, false) => self.work::<false>(driver, batch, queue),
+            (true, false) => self.work::<true>(driver, batch, queue),
+            (false, true) => self.work_with_care::<false>(driver, batch, queue),
+            (true, true) => self.work_with_care::<true>(driver, batch, queue),
         }
     }
 
@@ -190,7 +207,7 @@ impl<'run> Flight<'run> {
             let room = self.room::<STRIPED>().min(requests.len());
             let drawn = driver.draw(&mut requests[..room]);
             for request in &requests[..drawn] {
-                self.launch::<STRIPED>(*request, queue)?;
+                self.launch::<STRIPED, false>(*request, queue)?;
             }
             if drawn > 0 {
                 let started = driver.submitted(monotonic_ns(), drawn as u64);
@@ -205,19 +222,33 @@ impl<'run> Flight<'run> {
             if ready == 0 {
                 continue;
             }
-            let now = monotonic_ns();
-            driver.reaped(now);
-            batch.reaped(ready);
-            while let Some((part, result)) = queue.next() {
-                let whole = result == self.parts[part].extent.len.cast_signed();
-                if whole || !self.mend(part, result, driver) {
-                    self.land::<STRIPED>(part, driver, now);
-                } else {
-                    self.go_on(part, queue)?;
-                }
-            }
-            driver.reported();
+            self.reap::<STRIPED, false>(ready, driver, batch, queue)?;
         }
+    }
+
+    /// Takes in so many completions.
+    #[expect(clippy::inline_always, reason = "a part of two loops, each with its own constants")]
+    #[inline(always)]
+    fn reap<const STRIPED: bool, const CAREFUL: bool>(
+        &mut self,
+        ready: usize,
+        driver: &mut Driver<'_>,
+        batch: &mut Batch,
+        queue: &mut impl Queue,
+    ) -> io::Result<()> {
+        let now = monotonic_ns();
+        driver.reaped(now);
+        batch.reaped(ready);
+        while let Some((part, result)) = queue.next() {
+            let whole = result == self.parts[part].extent.len.cast_signed();
+            if whole || !self.mend(part, result, driver) {
+                self.land::<STRIPED, CAREFUL>(part, driver, now);
+            } else {
+                self.go_on(part, queue)?;
+            }
+        }
+        driver.reported();
+        Ok(())
     }
 
     /// How many more I/Os can be launched now.
@@ -232,7 +263,7 @@ impl<'run> Flight<'run> {
 
     /// Puts one I/O on its way, but for its start time.
     #[inline]
-    fn launch<const STRIPED: bool>(
+    fn launch<const STRIPED: bool, const CAREFUL: bool>(
         &mut self,
         request: Request,
         queue: &mut impl Queue,
@@ -244,6 +275,13 @@ impl<'run> Flight<'run> {
             IoKind::Write => self.buffers.write_buffer(slot as usize, request.len as usize),
             IoKind::Sync => 0,
         };
+        if CAREFUL
+            && request.kind == IoKind::Write
+            && let Some(verifier) = &self.verifier
+        {
+            let memory = self.buffers.arena_mut().part_mut(buffer, request.len as usize);
+            verifier.stamp(request, memory);
+        }
         let first = slot as usize * self.parts_max;
         let mut parts = 0;
         if STRIPED && let Some(stripe) = self.files.stripe {
@@ -285,7 +323,12 @@ impl<'run> Flight<'run> {
     /// A part is finished, or has failed.
     #[expect(clippy::inline_always, reason = "a call for each I/O, from one place of each loop")]
     #[inline(always)]
-    fn land<const STRIPED: bool>(&mut self, index: usize, driver: &mut Driver<'_>, now: u64) {
+    fn land<const STRIPED: bool, const CAREFUL: bool>(
+        &mut self,
+        index: usize,
+        driver: &mut Driver<'_>,
+        now: u64,
+    ) {
         let number = self.parts[index].slot;
         self.outstanding -= 1;
         self.board.landed(index);
@@ -297,11 +340,24 @@ impl<'run> Flight<'run> {
         let Slot { request, started, parts, failure, .. } = *slot;
         self.free[self.free_count] = number;
         self.free_count += 1;
+        if CAREFUL && let Some(verifier) = &mut self.verifier {
+            let at = self.buffers.read_buffer(number as usize);
+            let memory = match request.kind {
+                IoKind::Read => &*self.buffers.arena_mut().part_mut(at, request.len as usize),
+                _ => &[],
+            };
+            verifier.done(request, failure.is_none(), memory);
+        }
         if let Some(failure) = failure {
             driver.failed(request.kind, failure, now);
             return;
         }
-        driver.completed(request.kind, started, u64::from(request.len));
+        if CAREFUL {
+            let due = if driver.is_paced() { self.dues[number as usize] } else { started };
+            driver.completed_due(request.kind, due, started, u64::from(request.len));
+        } else {
+            driver.completed(request.kind, started, u64::from(request.len));
+        }
         if STRIPED && request.kind != IoKind::Sync {
             let first = number as usize * self.parts_max;
             for part in &self.parts[first..first + parts as usize] {

@@ -75,6 +75,11 @@ impl Guard {
         }
     }
 
+    /// Nothing is in flight: that nothing comes back says nothing.
+    pub(super) fn idle(&mut self, now: u64) {
+        (self.came_back, self.alive, self.moved) = (now, now, None);
+    }
+
     /// Looks: `returned` I/Os have come back so far, and the run was asked to stop or not.
     /// Returns for how long nothing has come back if that is too long.
     pub(super) fn look(&mut self, now: u64, returned: u64, stopping: bool) -> Option<u64> {

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::access::Access;
 use super::stripe::StripeMap;
+use super::verify::Generations;
 use crate::model::DiskModel;
 use crate::units::{Bytes, Nanos};
 
@@ -41,6 +42,8 @@ pub struct Job {
     pub workers: u32,
     /// CPUs to which they are pinned in turn; empty for none.
     pub cpus: Vec<usize>,
+    /// When I/Os are begun.
+    pub pace: Pace,
     /// Time before the measured window.
     pub warmup: Nanos,
     /// Length of the measured window.
@@ -55,6 +58,8 @@ pub struct Job {
     pub fsync_at_end: bool,
     /// What is written.
     pub payload: Payload,
+    /// Whether what is read is held against what was written, and the table of that.
+    pub verify: Option<Arc<Generations>>,
     /// By which way.
     pub backend: Backend,
     /// Seed of every random choice of this round.
@@ -102,6 +107,47 @@ pub struct Mix {
     pub block: Bytes,
     /// Its share, relative to the sum of all.
     pub weight: u32,
+}
+
+/// When a job's I/Os are begun.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// As soon as one before is done: so many are always in flight.
+    Closed,
+    /// At times that are set before the run. Latency counts from those.
+    Open {
+        /// How many, all workers together.
+        rate: Rate,
+        /// How they lie in time.
+        arrivals: Arrivals,
+        /// What could not be begun by then is passed over and counted; `None` for never.
+        max_lateness: Option<Nanos>,
+    },
+    /// After so many I/Os of a worker, when all of them are done, none is begun for a while.
+    Think {
+        /// For how long.
+        pause: Nanos,
+        /// I/Os of a burst.
+        after: u32,
+    },
+}
+
+/// How much is due a second; above 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rate {
+    /// So many I/Os.
+    Ios(f64),
+    /// So many bytes.
+    Bytes(f64),
+}
+
+/// How due times lie in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrivals {
+    /// At equal distances.
+    Even,
+    /// As independent events: a Poisson process.
+    Poisson,
 }
 
 /// When the measured window ends.

@@ -39,6 +39,7 @@ mod last_flush;
 mod meter;
 mod offsets;
 mod outcome;
+mod pace;
 #[doc(hidden)]
 pub mod parts;
 mod payload;
@@ -52,6 +53,7 @@ mod stripe;
 mod sync;
 mod tally;
 mod uring;
+pub mod verify;
 mod watch;
 
 #[cfg(test)]
@@ -69,8 +71,8 @@ use job::Patience;
 
 pub use access::Access;
 pub use job::{
-    Backend, Control, DeviceFile, EngineError, Flush, Job, Length, Mix, Payload, Progress, Storage,
-    Target, WriteSync, parts_max, prefers_ring,
+    Arrivals, Backend, Control, DeviceFile, EngineError, Flush, Job, Length, Mix, Pace, Payload,
+    Progress, Rate, Storage, Target, WriteSync, parts_max, prefers_ring,
 };
 pub use probe::{ProbeResult, probe, probe_libaio};
 

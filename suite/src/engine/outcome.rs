@@ -4,7 +4,8 @@ use super::driver::{Common, Done};
 use super::tally::{Count, Counted, Fault, Lane, NEVER, Tally, Window};
 use crate::engine::Job;
 use crate::measure::{
-    BackendUsed, CpuUse, IoFault, IoKind, KindFigures, Measurement, PerKind, Series, Share,
+    BackendUsed, CpuUse, IoFault, IoKind, KindFigures, Measurement, OpenLoop, PerKind, Series,
+    Share,
 };
 use crate::units::Nanos;
 
@@ -62,6 +63,7 @@ impl Outcome<'_> {
             NEVER => 0,
             end => self.ended().saturating_sub(end),
         };
+        let open = self.open_loop();
         let counted: Vec<Counted> = self.workers.into_iter().map(|done| done.counted).collect();
         let workers = counted.iter().enumerate().map(|(number, counted)| {
             let [reads, writes, _] = counted.kinds;
@@ -75,6 +77,8 @@ impl Outcome<'_> {
             queue_depth_achieved: 0.0,
             cpu,
             device: None,
+            open,
+            verified: None,
             faults: Vec::new(),
             short_transfers: 0,
             clock_anomalies: 0,
@@ -88,6 +92,24 @@ impl Outcome<'_> {
         };
         add_all(&mut measured, counted, last, job, &self.members);
         measured
+    }
+
+    /// What an open loop has besides.
+    fn open_loop(&self) -> Option<OpenLoop> {
+        let mut lanes = self.lanes.iter().filter_map(|lane| lane.open.as_ref());
+        let first = lanes.next()?;
+        let (mut service, mut lateness) = (first.service.snapshot(), first.lateness.snapshot());
+        for lane in lanes {
+            service.merge(&lane.service.snapshot());
+            lateness.merge(&lane.lateness.snapshot());
+        }
+        let counted = || self.workers.iter().map(|done| &done.counted);
+        Some(OpenLoop {
+            due: counted().map(|one| one.due + one.dropped).sum(),
+            dropped: counted().map(|one| one.dropped).sum(),
+            service_ns: service,
+            lateness_ns: lateness,
+        })
     }
 
     /// The flush at the end is one I/O, as any other flush of a stripe is: it is done with its
@@ -136,6 +158,9 @@ fn add_all(
             add_fault(&mut measured.faults, fault, members);
         }
         depth_ns += counted.depth_ns;
+        if let Some(verified) = &counted.verified {
+            measured.verified.get_or_insert_default().add(verified);
+        }
         measured.short_transfers += counted.short_transfers;
         measured.clock_anomalies += counted.clock_anomalies;
         series = Some(match series {

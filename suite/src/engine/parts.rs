@@ -1,4 +1,4 @@
-//! The parts of the loop one by one, for the benches. Not for use: it changes with the loop.
+//! The parts of the loop one by one, for the benches and the self-test. They change with the loop.
 
 pub use super::permutation::Permutation;
 pub use super::requests::{Amount, Request, Source};

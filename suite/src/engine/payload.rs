@@ -73,7 +73,8 @@ impl Contents {
 
     /// Fills a buffer with what was never there before. Bytes that are to be zero are left alone:
     /// the buffer is one that was zero when it was new.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "it is compiled once for each kind of processor")]
+    #[inline(always)]
     pub(super) fn fill(&mut self, buffer: &mut [u8]) {
         for page in buffer.chunks_mut(PAGE) {
             // Another number for each page, since the finisher is a bijection.
@@ -98,6 +99,16 @@ impl Contents {
     }
 }
 
+impl Contents {
+    /// As [`fill`](Self::fill), by the wider registers of most x86 processors: a fourth of the
+    /// instructions.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn fill_wide(&mut self, buffer: &mut [u8]) {
+        self.fill(buffer);
+    }
+}
+
 /// Random bytes of each stretch of a page, so many percent of which are to be zero.
 fn random_parts(percent: u8) -> [usize; PAGE / STRETCH] {
     let zeros_to = |stretches| stretches * STRETCH * usize::from(percent.min(100)) / 100;
@@ -108,7 +119,8 @@ fn random_parts(percent: u8) -> [usize; PAGE / STRETCH] {
 }
 
 /// Writes the pool, each word combined with its key.
-#[inline]
+#[expect(clippy::inline_always, reason = "as what calls it")]
+#[inline(always)]
 fn combine(out: &mut [u8], pool: &[[u64; LANES]], key: u64) {
     // Side by side, so that the compiler makes vectors of them.
     let mut keys: [u64; LANES] =
@@ -123,7 +135,8 @@ fn combine(out: &mut [u8], pool: &[[u64; LANES]], key: u64) {
     }
 }
 
-#[inline]
+#[expect(clippy::inline_always, reason = "as what calls it")]
+#[inline(always)]
 fn combined(words: &[u64; LANES], keys: &mut [u64; LANES]) -> [u8; GROUP] {
     let mut out = [0; GROUP];
     let (places, _) = out.as_chunks_mut::<{ size_of::<u64>() }>();

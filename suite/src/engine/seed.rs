@@ -24,6 +24,8 @@ pub(super) enum Stream {
     Repeats,
     /// What repeating blocks are made of: common to all workers.
     Repeated,
+    /// When I/Os are due.
+    Arrivals,
     /// How simulated disks behave: a stream for each disk.
     Disk,
 }

@@ -13,7 +13,7 @@ use super::outcome::{FinalSync, Outcome};
 use super::requests::Request;
 use super::seed::{Stream, sub_seed};
 use super::stripe::{Extent, StripeMap};
-use super::tally::{Failure, Lane};
+use super::tally::{Failure, Lane, NEVER};
 use super::watch::Watch;
 use crate::engine::{Control, Job, Progress, WriteSync};
 use crate::measure::{BackendUsed, IoKind, Measurement};
@@ -22,6 +22,9 @@ use crate::units::Nanos;
 
 /// After how many events the simulation looks up from its work.
 const LOOK_UP: u64 = 4096;
+
+/// The slot of an event that is no I/O: a worker is to look at the clock.
+const ALARM: u32 = u32::MAX;
 
 /// How often it reports, in real time.
 const REPORT_EVERY: Duration = Duration::from_millis(250);
@@ -34,7 +37,7 @@ pub(super) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Measurement {
     let common = Common::new(job);
-    let lanes: Vec<Lane> = (0..job.workers).map(|_| Lane::default()).collect();
+    let lanes: Vec<Lane> = (0..job.workers).map(|_| Lane::new(job, 0)).collect();
     let mut simulation = Simulation::new(job, disks, &common, &lanes);
     common.start(job, 0);
     simulation.start();
@@ -92,10 +95,13 @@ struct Simulation<'run> {
     events: BinaryHeap<Reverse<Event>>,
     made: u64,
     requests: Vec<Request>,
+    dues: Vec<u64>,
 }
 
 struct SimWorker<'run> {
     driver: Driver<'run>,
+    /// When it is to be woken, where its next I/O isn't due yet.
+    alarm: Option<u64>,
     slots: Vec<Slot>,
     free: Vec<u32>,
 }
@@ -103,6 +109,8 @@ struct SimWorker<'run> {
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     request: Request,
+    /// When it was due; its start where I/Os follow each other.
+    due: u64,
     started: u64,
     parts_left: u32,
     failure: Option<Failure>,
@@ -140,10 +148,12 @@ impl<'run> Simulation<'run> {
         lanes: &'run [Lane],
     ) -> Self {
         let chunk = job.storage.chunk.filter(|_| disks.len() > 1);
-        let slot = Slot { request: Request::FLUSH, started: 0, parts_left: 0, failure: None };
+        let slot =
+            Slot { request: Request::FLUSH, due: 0, started: 0, parts_left: 0, failure: None };
         let depth = job.queue_depth;
         let workers = (0..job.workers).zip(lanes).map(|(worker, lane)| SimWorker {
             driver: Driver::new(job, worker, disks.len(), common, lane),
+            alarm: None,
             slots: vec![slot; depth as usize],
             free: (0..depth).rev().collect(),
         });
@@ -159,6 +169,7 @@ impl<'run> Simulation<'run> {
             events: BinaryHeap::with_capacity(depth as usize * job.workers as usize),
             made: 0,
             requests: vec![Request::FLUSH; depth as usize],
+            dues: vec![0; depth as usize],
         }
     }
 
@@ -166,7 +177,7 @@ impl<'run> Simulation<'run> {
     fn start(&mut self) {
         for worker in 0..self.workers.len() as u32 {
             self.workers[worker as usize].driver.start(self.job, 0);
-            self.submit(worker, self.job.queue_depth as usize, 0);
+            self.submit(worker, 0);
         }
     }
 
@@ -174,6 +185,11 @@ impl<'run> Simulation<'run> {
     fn step(&mut self) -> Option<u64> {
         let Reverse(event) = self.events.pop()?;
         let now = event.at;
+        if event.slot == ALARM {
+            self.workers[event.worker as usize].alarm = None;
+            self.submit(event.worker, now);
+            return Some(now);
+        }
         if event.then_flush && event.errno.is_none() {
             let event = Event { then_flush: false, ..event };
             self.serve(event, Operation::Flush, 0, now);
@@ -187,29 +203,27 @@ impl<'run> Simulation<'run> {
         }
         slot.parts_left -= 1;
         if slot.parts_left == 0 {
-            let Slot { request, started, failure, .. } = *slot;
+            let landed = *slot;
             worker.free.push(event.slot);
-            self.land(event.worker, request, started, failure, now);
-            self.submit(event.worker, 1, now);
+            self.land(event.worker, landed, now);
+            self.submit(event.worker, now);
         }
         Some(now)
     }
 
     /// All parts of an I/O are done.
-    fn land(
-        &mut self,
-        worker: u32,
-        request: Request,
-        started: u64,
-        failure: Option<Failure>,
-        now: u64,
-    ) {
+    fn land(&mut self, worker: u32, slot: Slot, now: u64) {
+        let Slot { request, due, started, failure, .. } = slot;
         let driver = &mut self.workers[worker as usize].driver;
         driver.reaped(now);
         if let Some(failure) = failure {
             driver.failed(request.kind, failure, now);
         } else {
-            driver.completed(request.kind, started, u64::from(request.len));
+            if driver.is_paced() {
+                driver.completed_due(request.kind, due, started, u64::from(request.len));
+            } else {
+                driver.completed(request.kind, started, u64::from(request.len));
+            }
             if let Some(stripe) = self.stripe {
                 for part in stripe.split(request.offset, request.len) {
                     driver.part_completed(part.member, started, u64::from(part.len));
@@ -219,23 +233,53 @@ impl<'run> Simulation<'run> {
         driver.reported();
     }
 
-    /// A worker hands over its next I/Os.
-    fn submit(&mut self, worker: u32, ios: usize, now: u64) {
+    /// A worker hands over its next I/Os: as many as there are free slots, and are due.
+    fn submit(&mut self, worker: u32, now: u64) {
         let mut requests = std::mem::take(&mut self.requests);
-        let driver = &mut self.workers[worker as usize].driver;
-        let drawn = driver.draw(&mut requests[..ios]);
-        let started = driver.submitted(now, drawn as u64);
-        for request in &requests[..drawn] {
-            self.launch(worker, *request, started, now);
+        let mut dues = std::mem::take(&mut self.dues);
+        let of = &mut self.workers[worker as usize];
+        let ios = of.free.len();
+        let paced = of.driver.is_paced();
+        let drawn = if paced {
+            of.driver.draw_due(now, &mut requests[..ios], &mut dues[..ios])
+        } else {
+            of.driver.draw(&mut requests[..ios])
+        };
+        let started = of.driver.submitted(now, drawn as u64);
+        for (request, due) in requests[..drawn].iter().zip(&dues) {
+            let due = if paced { *due } else { started };
+            self.launch(worker, *request, (due, started), now);
         }
-        self.requests = requests;
+        (self.requests, self.dues) = (requests, dues);
+        if paced {
+            self.set_alarm(worker, now);
+        }
     }
 
-    fn launch(&mut self, worker: u32, request: Request, started: u64, now: u64) {
+    /// Sees to it that a worker is woken when its next I/O is due, if there is room for that.
+    fn set_alarm(&mut self, worker: u32, now: u64) {
+        let of = &mut self.workers[worker as usize];
+        if !of.driver.submitting() || of.free.is_empty() {
+            return;
+        }
+        let due = of.driver.next_due(now);
+        if due == NEVER || of.alarm.is_some_and(|alarm| alarm <= due) {
+            return;
+        }
+        of.alarm = Some(due);
+        self.made += 1;
+        let extent = Extent { member: 0, offset: 0, at: 0, len: 0 };
+        let (at, number) = (due, self.made);
+        let event =
+            Event { at, number, worker, slot: ALARM, extent, errno: None, then_flush: false };
+        self.events.push(Reverse(event));
+    }
+
+    fn launch(&mut self, worker: u32, request: Request, (due, started): (u64, u64), now: u64) {
         let of = &mut self.workers[worker as usize];
         // As many are drawn as there are free slots.
         let Some(slot) = of.free.pop() else { return };
-        of.slots[slot as usize] = Slot { request, started, parts_left: 0, failure: None };
+        of.slots[slot as usize] = Slot { request, due, started, parts_left: 0, failure: None };
         let operation = match request.kind {
             IoKind::Read => Operation::Read,
             IoKind::Write => Operation::Write,

@@ -9,12 +9,14 @@ use super::board::Board;
 use super::buffer::{Arena, Buffers};
 use super::driver::{Done, Driver};
 use super::files::{After, Files, is_passing};
+use super::pace::wait_for;
 use super::requests::Request;
 use super::stripe::Extent;
 use super::tally::Failure;
+use super::verify::Verifier;
 use crate::engine::{Flush, Job, WriteSync};
 use crate::measure::IoKind;
-use crate::os::clock::monotonic_ns;
+use crate::os::clock::{monotonic_ns, wake_on_time};
 use crate::os::io::write_at_with_flags;
 
 /// One worker, ready to start.
@@ -22,6 +24,7 @@ pub(super) struct SyncWorker<'run> {
     driver: Driver<'run>,
     io: Io<'run>,
     buffers: Buffers,
+    verifier: Option<Verifier<'run>>,
 }
 
 /// How its I/Os are done.
@@ -35,7 +38,7 @@ struct Io<'run> {
 
 impl<'run> SyncWorker<'run> {
     pub(super) fn new(
-        job: &Job,
+        job: &'run Job,
         files: &'run Files,
         driver: Driver<'run>,
         buffers: Buffers,
@@ -45,7 +48,8 @@ impl<'run> SyncWorker<'run> {
             Some((_, Flush::Fdatasync)) => File::sync_data,
             _ => File::sync_all,
         };
-        Self { driver, io: Io { files, board, flush, short_transfers: 0 }, buffers }
+        let verifier = job.verify.as_deref().map(|table| Verifier::new(table, 1));
+        Self { driver, io: Io { files, board, flush, short_transfers: 0 }, buffers, verifier }
     }
 
     /// What of the kernel a job uses, for the record.
@@ -67,33 +71,76 @@ impl<'run> SyncWorker<'run> {
     /// Runs from the start line to the end of its last I/O.
     pub(super) fn run(mut self, job: &Job, start: u64) -> Done {
         self.driver.start(job, start);
-        if self.io.files.stripe.is_some() {
-            self.work::<true>();
-        } else {
-            self.work::<false>();
+        let careful = self.driver.is_paced() || self.verifier.is_some();
+        match (self.io.files.stripe.is_some(), careful) {
+            (false, false) => self.work::<false, false>(),
+            (true, false) => self.work::<true, false>(),
+            (false, true) => self.work::<false, true>(),
+            (true, true) => self.work::<true, true>(),
         }
         self.driver.finish()
     }
 
-    fn work<const STRIPED: bool>(&mut self) {
-        let mut next = [Request::FLUSH];
-        while self.driver.draw(&mut next) == 1 {
-            let [request] = next;
+    /// The next I/O, and when it was due.
+    #[inline]
+    fn next<const CAREFUL: bool>(&mut self) -> Option<(Request, u64)> {
+        let (mut next, mut due) = ([Request::FLUSH], [0]);
+        if !CAREFUL {
+            return (self.driver.draw(&mut next) == 1).then_some((next[0], 0));
+        }
+        while self.driver.submitting() {
+            let now = monotonic_ns();
+            if self.driver.draw_due(now, &mut next, &mut due) == 1 {
+                // Others use its blocks for as long as an I/O takes.
+                while self.verifier.as_ref().is_some_and(|verifier| !verifier.begin(next[0])) {
+                    std::thread::yield_now();
+                }
+                return Some((next[0], due[0]));
+            }
+            if self.driver.submitting() {
+                wait_for(self.driver.next_due(now), now);
+            }
+        }
+        None
+    }
+
+    fn work<const STRIPED: bool, const CAREFUL: bool>(&mut self) {
+        if CAREFUL {
+            wake_on_time();
+        }
+        while let Some((request, due)) = self.next::<CAREFUL>() {
             let at = match request.kind {
                 IoKind::Read => self.buffers.read_buffer(0),
                 IoKind::Write => self.buffers.write_buffer(0, request.len as usize),
                 IoKind::Sync => 0,
             };
+            if CAREFUL
+                && request.kind == IoKind::Write
+                && let Some(verifier) = &self.verifier
+            {
+                let buffer = self.buffers.arena_mut().part_mut(at, request.len as usize);
+                verifier.stamp(request, buffer);
+            }
             let started = self.driver.submitted(monotonic_ns(), 1);
             let outcome = self.io.perform::<STRIPED>(request, self.buffers.arena_mut(), at);
             let now = monotonic_ns();
             self.io.board.landed(0);
             self.driver.reaped(now);
             match outcome {
-                Ok(()) => self.succeeded::<STRIPED>(request, started),
+                Ok(()) => {
+                    let due = if CAREFUL && self.driver.is_paced() { due } else { started };
+                    self.succeeded::<STRIPED, CAREFUL>(request, due, started);
+                }
                 Err(failure) => self.driver.failed(request.kind, failure, now),
             }
             self.driver.reported();
+            if CAREFUL && let Some(verifier) = &mut self.verifier {
+                let buffer = self.buffers.arena_mut().part_mut(at, request.len as usize);
+                verifier.done(request, outcome.is_ok(), buffer);
+            }
+        }
+        if let Some(verifier) = &mut self.verifier {
+            self.driver.verified(verifier.take());
         }
         for _ in 0..self.io.short_transfers {
             self.driver.short_transfer();
@@ -101,8 +148,17 @@ impl<'run> SyncWorker<'run> {
     }
 
     #[inline]
-    fn succeeded<const STRIPED: bool>(&mut self, request: Request, started: u64) {
-        self.driver.completed(request.kind, started, u64::from(request.len));
+    fn succeeded<const STRIPED: bool, const CAREFUL: bool>(
+        &mut self,
+        request: Request,
+        due: u64,
+        started: u64,
+    ) {
+        if CAREFUL {
+            self.driver.completed_due(request.kind, due, started, u64::from(request.len));
+        } else {
+            self.driver.completed(request.kind, started, u64::from(request.len));
+        }
         if STRIPED && let Some(stripe) = self.io.files.stripe {
             for part in stripe.split(request.offset, request.len) {
                 self.driver.part_completed(part.member, started, u64::from(part.len));

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::board::Board;
 use super::series::Intervals;
-use crate::engine::{Job, Length};
-use crate::measure::{IoKind, PerKind, Recorder};
+use crate::engine::{Job, Length, Pace};
+use crate::measure::{IoKind, PerKind, Recorder, Verified};
 
 /// A moment that doesn't come.
 pub(super) const NEVER: u64 = u64::MAX;
@@ -48,6 +48,8 @@ impl Window {
 pub(super) struct Lane {
     /// Latencies of the measured window.
     pub latency: PerKind<Recorder>,
+    /// What an open loop has besides.
+    pub open: Option<Box<OpenLane>>,
     /// Reads and writes completed since the start line.
     pub completed: AtomicU64,
     /// Bytes that they moved.
@@ -60,10 +62,20 @@ pub(super) struct Lane {
     pub board: Board,
 }
 
+/// Where the time of I/Os that were due at times of their own went, of the measured window.
+#[derive(Debug, Default)]
+pub(super) struct OpenLane {
+    /// From the start of an I/O to its end.
+    pub service: Recorder,
+    /// From when it was due to its start.
+    pub lateness: Recorder,
+}
+
 impl Lane {
-    /// That of a worker whose I/Os in flight have at most so many parts.
-    pub(super) fn new(parts: usize) -> Self {
-        Self { board: Board::new(parts), ..Self::default() }
+    /// That of a worker of this job whose I/Os in flight have at most so many parts.
+    pub(super) fn new(job: &Job, parts: usize) -> Self {
+        let open = matches!(job.pace, Pace::Open { .. }).then(Box::default);
+        Self { board: Board::new(parts), open, ..Self::default() }
     }
 }
 
@@ -124,6 +136,11 @@ pub(super) struct Tally<'lane> {
     errors: u64,
     short_transfers: u64,
     clock_anomalies: u64,
+    /// I/Os that were due in the window and begun.
+    due: u64,
+    /// I/Os that were due in the window and never begun.
+    dropped: u64,
+    verified: Option<Verified>,
 }
 
 /// The counts of one worker when all of its I/Os are done.
@@ -136,6 +153,9 @@ pub(super) struct Counted {
     pub(super) depth_ns: u128,
     pub(super) short_transfers: u64,
     pub(super) clock_anomalies: u64,
+    pub(super) due: u64,
+    pub(super) dropped: u64,
+    pub(super) verified: Option<Verified>,
     /// The last reading of the clock.
     pub(super) ended: u64,
 }
@@ -162,6 +182,9 @@ impl<'lane> Tally<'lane> {
             errors: 0,
             short_transfers: 0,
             clock_anomalies: 0,
+            due: 0,
+            dropped: 0,
+            verified: None,
         }
     }
 
@@ -175,6 +198,12 @@ impl<'lane> Tally<'lane> {
     /// The window, as it stands.
     pub(super) fn window(&self) -> Window {
         self.window
+    }
+
+    /// I/Os that the kernel has.
+    #[inline]
+    pub(super) fn in_flight(&self) -> u64 {
+        self.in_flight
     }
 
     /// I/Os that failed so far.
@@ -210,6 +239,45 @@ impl<'lane> Tally<'lane> {
     /// One of them succeeded.
     #[inline]
     pub(super) fn completed(&mut self, kind: IoKind, started: u64, bytes: u64) {
+        self.count(kind, started, bytes);
+        if self.is_within(started) {
+            let latency = self.since(started);
+            self.lane.latency[kind].record(latency);
+        }
+    }
+
+    /// One of them succeeded that was due at a time of its own: its latency counts from then.
+    #[inline]
+    pub(super) fn completed_due(&mut self, kind: IoKind, due: u64, started: u64, bytes: u64) {
+        self.count(kind, started, bytes);
+        if self.is_within(due) {
+            let response = self.since(due);
+            self.lane.latency[kind].record(response);
+            if let Some(open) = &self.lane.open
+                && kind != IoKind::Sync
+            {
+                self.due += 1;
+                open.service.record(self.now.saturating_sub(started));
+                open.lateness.record(started.saturating_sub(due));
+            }
+        }
+    }
+
+    /// So many I/Os that were due then, or later in the window, are never begun.
+    #[cold]
+    pub(super) fn dropped(&mut self, due: u64, count: u64) {
+        if self.is_within(due) {
+            self.dropped += count;
+        }
+    }
+
+    /// What was held against what had been written.
+    pub(super) fn verified(&mut self, verified: Verified) {
+        self.verified = Some(verified);
+    }
+
+    #[inline]
+    fn count(&mut self, kind: IoKind, started: u64, bytes: u64) {
         self.in_flight -= 1;
         self.returned += 1;
         let data = kind != IoKind::Sync;
@@ -222,11 +290,20 @@ impl<'lane> Tally<'lane> {
                 self.series.add(bytes);
             }
         }
-        if started >= self.window.start && started < self.window.end {
-            let latency = self.now.checked_sub(started);
-            self.clock_anomalies += u64::from(latency.is_none());
-            self.lane.latency[kind].record(latency.unwrap_or(0));
-        }
+    }
+
+    /// Whether a time is within the window.
+    #[inline]
+    fn is_within(&self, time: u64) -> bool {
+        time >= self.window.start && time < self.window.end
+    }
+
+    /// The time since then.
+    #[inline]
+    fn since(&mut self, time: u64) -> u64 {
+        let since = self.now.checked_sub(time);
+        self.clock_anomalies += u64::from(since.is_none());
+        since.unwrap_or(0)
     }
 
     /// The part of one of them on one member of a stripe is done.
@@ -282,6 +359,9 @@ impl<'lane> Tally<'lane> {
             depth_ns: self.depth_ns,
             short_transfers: self.short_transfers,
             clock_anomalies: self.clock_anomalies,
+            due: self.due,
+            dropped: self.dropped,
+            verified: self.verified,
             ended: self.now,
         }
     }

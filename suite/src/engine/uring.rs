@@ -6,8 +6,9 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
-use io_uring::types::{Fd, Fixed, FsyncFlags};
+use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, Submitter, cqueue, opcode, squeue};
 use nix::errno::Errno;
 use nix::libc;
@@ -149,7 +150,7 @@ struct RingQueue<'ring, const FIXED: bool> {
 impl<'run> RingWorker<'run> {
     /// To be called by the thread that will run it.
     pub(super) fn new(
-        job: &Job,
+        job: &'run Job,
         files: &'run Files,
         driver: Driver<'run>,
         buffers: Buffers,
@@ -244,6 +245,20 @@ impl<const FIXED: bool> Queue for RingQueue<'_, FIXED> {
             // flight will make room.
             Err(error) => match error.raw_os_error().map(Errno::from_raw) {
                 Some(Errno::EINTR | Errno::EAGAIN | Errno::EBUSY) => {}
+                _ => return Err(error),
+            },
+        }
+        self.completions.sync();
+        Ok(self.completions.len())
+    }
+
+    fn enter_for(&mut self, time_ns: u64) -> io::Result<usize> {
+        self.submissions.sync();
+        let time = Timespec::from(Duration::from_nanos(time_ns));
+        match self.submitter.submit_with_args(1, &SubmitArgs::new().timespec(&time)) {
+            Ok(_) => {}
+            Err(error) => match error.raw_os_error().map(Errno::from_raw) {
+                Some(Errno::ETIME | Errno::EINTR | Errno::EAGAIN | Errno::EBUSY) => {}
                 _ => return Err(error),
             },
         }

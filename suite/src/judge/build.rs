@@ -18,7 +18,7 @@ pub(super) fn percentile(rank: u32) -> Metric {
 }
 
 /// Every measure there is.
-pub(super) const MEASURES: [Measure; 12] = [
+pub(super) const MEASURES: [Measure; 13] = [
     Measure::Iops,
     Measure::Bandwidth,
     Measure::LatencyMin,
@@ -27,6 +27,7 @@ pub(super) const MEASURES: [Measure; 12] = [
     Measure::LatencyStddev,
     Measure::LatencyPercentile(Percentile(990_000)),
     Measure::Errors,
+    Measure::VerifyErrors,
     Measure::CpuUser,
     Measure::CpuSystem,
     Measure::CpuPerIo,
@@ -113,6 +114,7 @@ pub(super) fn workload() -> Workload {
         region: Region { offset: Place::Bytes(Bytes(0)), size: None },
         access: Access::Uniform,
         once: false,
+        pace: crate::plan::Pace::Closed,
         limit: Limit::Runtime(Nanos(1_000_000_000)),
         warmup: Nanos(0),
         cooldown: Nanos(0),
@@ -121,6 +123,7 @@ pub(super) fn workload() -> Workload {
         flush: None,
         fsync_at_end: false,
         data: Data::Random,
+        verify: false,
         engine: EngineChoice::Auto,
         cpus: Vec::new(),
         seed: 1,

@@ -58,6 +58,8 @@ struct Tally {
     cases_skipped: usize,
     /// Cases with failed I/Os or rounds, or without a round.
     cases_troubled: usize,
+    /// Whether data were found that are not what was written.
+    verify_failed: bool,
     gates: usize,
     passed: usize,
     failed: usize,
@@ -83,6 +85,7 @@ impl Tally {
             cases: cases.len(),
             cases_skipped: cases.iter().filter(is_skipped).count(),
             cases_troubled: troubled.count(),
+            verify_failed: cases.iter().any(|case| case.verify_errors() > 0),
             gates: gates().count(),
             passed: count(Outcome::Pass),
             failed: count(Outcome::Fail),
@@ -98,6 +101,7 @@ impl Tally {
         let applies = |exit: &ExitCode| match exit {
             ExitCode::Interrupted => interrupted,
             ExitCode::Refused => refused,
+            ExitCode::VerifyFailed => self.verify_failed,
             ExitCode::NotMeasured => {
                 self.errors + self.cases_troubled + self.skips_that_count() > 0
             }

@@ -200,7 +200,9 @@ impl<'a> Court<'a> {
         }
         let holds = holds(test, matter.whole);
         let rounds = match assertion.condition.metric.measure {
-            Measure::LatencyMin | Measure::LatencyMax | Measure::Errors => [].as_slice(),
+            Measure::LatencyMin | Measure::LatencyMax | Measure::Errors | Measure::VerifyErrors => {
+                [].as_slice()
+            }
             _ => &matter.rounds,
         };
         let of = rounds.len();
@@ -234,7 +236,8 @@ impl Matter {
 /// A case with failed I/Os or rounds can't pass. It can fail, by its count of errors alone: that
 /// is what the author asked about, and no round could take it back.
 fn of_troubled(assertion: &Assertion, evidence: &Evidence, trouble: String) -> Stop {
-    let counts_errors = assertion.condition.metric.measure == Measure::Errors;
+    let counts_errors =
+        matches!(assertion.condition.metric.measure, Measure::Errors | Measure::VerifyErrors);
     let test = &assertion.condition.test;
     let constant = matches!(test, Test::Constant(..) | Test::Between(..));
     let violates = |value| !holds(test, Pair { value, reference: None });

@@ -44,6 +44,11 @@ pub(super) fn value(
     if let (Measure::Errors, errors @ 1..) = (measure, measurement.errors(kind)) {
         return Ok(errors as f64);
     }
+    if let (Measure::VerifyErrors, Some(verified)) = (measure, &measurement.verified)
+        && verified.error_count() > 0
+    {
+        return Ok(verified.error_count() as f64);
+    }
     if measurement.duration_ns.0 == 0 {
         return Err(absent("the measured window has no length"));
     }
@@ -60,6 +65,10 @@ pub(super) fn value(
             bytes => bytes as f64 / seconds,
         },
         Measure::Errors => 0.0,
+        Measure::VerifyErrors => match &measurement.verified {
+            Some(verified) if verified.checked > 0 => verified.error_count() as f64,
+            _ => return Err(absent("nothing was verified")),
+        },
         Measure::CpuUser => share(cpu()?.user_ns),
         Measure::CpuSystem => share(cpu()?.system_ns),
         Measure::CpuPerIo => {

@@ -5,12 +5,18 @@
 
 use super::seen::{Seen, seen};
 use crate::measure::{IoKind, Measurement};
-use crate::plan::{Cache, Limit, Workload};
+use crate::plan::{self, Cache, Limit, Workload};
 use crate::record::{CaseRecord, Record};
 use crate::units::{Nanos, Unit, human};
 
 /// Fewer I/Os than this in all rounds together say little.
 const FEW_IOS: u64 = 100;
+
+/// From this share of what the engine could do without a disk on, a case is limited by it.
+const ENGINE_LIMIT: f64 = 0.8;
+
+/// To be woken takes a thread about as long: I/Os that are late by less say nothing.
+const LATE: Nanos = Nanos(200_000);
 
 /// I/Os that return within this time after the end of the load say nothing.
 const LONG_DRAIN: Nanos = Nanos(1_000_000_000);
@@ -22,8 +28,10 @@ pub fn warnings(record: &Record, case: &CaseRecord, workload: &Workload) -> Vec<
     let rounds = case.measured();
     let Some(merged) = case.merged() else { return Vec::new() };
     let in_flight = u64::from(workload.queue_depth) * u64::from(workload.workers);
+    let closed = workload.pace == plan::Pace::Closed;
     let mut all = vec![
-        depth_not_reached(&merged, in_flight),
+        depth_not_reached(&merged, in_flight).filter(|_| closed),
+        late(&merged),
         short_transfers(&merged),
         clock_anomalies(&merged),
         few_ios(&merged),
@@ -31,7 +39,8 @@ pub fn warnings(record: &Record, case: &CaseRecord, workload: &Workload) -> Vec<
     if has_a_pace(workload) {
         all.extend([first_interval(&rounds), drift(&rounds)]);
     }
-    all.extend([cpu_bound(&merged), slow_drain(&rounds)]);
+    let limited = limited_by_engine(case);
+    all.extend([limited.or_else(|| cpu_bound(&merged)), slow_drain(&rounds)]);
     all.extend(seen(record, case, workload).iter().map(not_at_the_device));
     all.push(little(&merged));
     all.push(in_memory(record, case));
@@ -66,6 +75,21 @@ fn depth_not_reached(merged: &Measurement, in_flight: u64) -> Option<String> {
         format!(
             "{achieved:.1} I/Os were in flight on average where {in_flight} were asked for: the \
              figures are of that depth; raise `workers`, or ask for less depth"
+        )
+    })
+}
+
+/// In an open loop, I/Os that the engine begins late count from when they were due; a reader should
+/// know that it was the engine, or all slots were taken.
+fn late(merged: &Measurement) -> Option<String> {
+    let lateness = &merged.open.as_ref()?.lateness_ns;
+    let response = merged.latency(None).mean()?;
+    let mean = lateness.mean()?;
+    (mean > LATE.0 as f64 && mean > response / 10.0).then(|| {
+        format!(
+            "I/Os were begun {} after they were due on average, which their latency includes: \
+             all slots were taken by others; raise `queue_depth` or `workers`, or ask for less",
+            human(mean, Unit::Nanoseconds)
         )
     })
 }
@@ -179,6 +203,20 @@ fn drift_of(round: &Measurement) -> Option<f64> {
     let drift = mean(second) / mean(first) - 1.0;
     let chance = pace.chance(pace.per_interval * first.len() as f64);
     (mean(first) > 0.0 && drift.abs() > chance.max(0.1)).then_some(drift)
+}
+
+/// Figures within a fifth of what the engine could do without any disk are the tool's or the
+/// processor's.
+fn limited_by_engine(case: &CaseRecord) -> Option<String> {
+    let (share, most) = (case.share_of_engine()?, case.engine_iops_max?);
+    (share >= ENGINE_LIMIT).then(|| {
+        format!(
+            "limited by the tool or the CPU, not by the disk: without any disk the engine does {} \
+             of this kind here, and this was {:.0} % of it; raise `workers`, or use larger blocks",
+            human(most, Unit::Iops),
+            share * 100.0
+        )
+    })
 }
 
 fn cpu_bound(merged: &Measurement) -> Option<String> {
@@ -378,6 +416,21 @@ mod tests {
         assert!(only(round.clone()).starts_with("the workers used 100 % of a processor each"));
         round.workers.push(round.workers[0].clone());
         assert_eq!(told(round), [""; 0], "shared by two workers");
+    }
+
+    #[test]
+    fn what_is_near_the_engines_own_limit() {
+        let mut record = record(vec![case("lrs/read", vec![steady(10_000)])]);
+        let mut told = |most| {
+            record.cases[0].engine_iops_max = most;
+            warnings(&record, &record.cases[0], &workload())
+        };
+        assert_eq!(told(None), [""; 0]);
+        assert_eq!(told(Some(12_600.0)), [""; 0]);
+        let limited = told(Some(12_400.0));
+        assert_eq!(limited.len(), 1, "{limited:?}");
+        assert!(limited[0].starts_with("limited by the tool or the CPU"), "{limited:?}");
+        assert!(limited[0].contains("12.4k IOPS") && limited[0].contains("81 % of it"));
     }
 
     #[test]

@@ -8,12 +8,14 @@ mod histogram;
 mod series;
 #[cfg(test)]
 mod tests;
+mod verified;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use fault::merged as merged_faults;
 pub use histogram::{Histogram, Recorder};
 pub use series::Series;
+pub use verified::{Verified, VerifyFind, VerifyKind};
 
 use crate::units::Nanos;
 
@@ -146,6 +148,36 @@ pub struct DeviceUse {
     pub utilization_percent: f64,
 }
 
+/// What an open loop, whose I/Os are due at set times, measured besides.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OpenLoop {
+    /// I/Os that were due in the window, and didn't fail.
+    pub due: u64,
+    /// Those of them that were never begun: they came too late, or their turn didn't come before
+    /// the load ended.
+    pub dropped: u64,
+    /// From the start of an I/O to its end. The latency of its kind counts from when it was due.
+    pub service_ns: Histogram,
+    /// From when an I/O was due to its start.
+    pub lateness_ns: Histogram,
+}
+
+impl OpenLoop {
+    /// Whether more were dropped than may be: a hundredth of them, and one for each worker, whose
+    /// last one may fall to the end of the load.
+    #[must_use]
+    pub fn drops_too_many(&self, workers: usize) -> bool {
+        self.dropped > self.due / 100 + workers as u64
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.due += other.due;
+        self.dropped += other.dropped;
+        self.service_ns.merge(&other.service_ns);
+        self.lateness_ns.merge(&other.lateness_ns);
+    }
+}
+
 /// Everything that one round of one case measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
@@ -166,6 +198,13 @@ pub struct Measurement {
     pub cpu: Option<CpuUse>,
     /// What the kernel counted at the device; `None` where there is no device or no such book.
     pub device: Option<DeviceUse>,
+    /// Of an open loop: where the time of its I/Os went, and what was dropped. `None` of a closed
+    /// one, where each I/O is begun when another is done and so is never late.
+    #[serde(default)]
+    pub open: Option<OpenLoop>,
+    /// What was held against what had been written, where that was asked for.
+    #[serde(default)]
+    pub verified: Option<Verified>,
     /// Failed I/Os. With one of them a case can't pass.
     pub faults: Vec<IoFault>,
     /// Transfers that the kernel cut short and that were finished by asking again.
@@ -256,6 +295,14 @@ impl Measurement {
             figures.completed += more.completed;
             figures.bytes += more.bytes;
             figures.latency_ns.merge(&more.latency_ns);
+        }
+        match (&mut self.open, &other.open) {
+            (Some(open), Some(other)) => open.add(other),
+            (open, _) => *open = None,
+        }
+        match (&mut self.verified, &other.verified) {
+            (Some(mine), Some(theirs)) => mine.add(theirs),
+            (mine, theirs) => *mine = mine.take().or_else(|| theirs.clone()),
         }
         self.faults = merged_faults(self.faults.iter().chain(&other.faults));
         self.drain_ns = self.drain_ns.max(other.drain_ns);

@@ -213,6 +213,8 @@ fn measurement(seconds: u64, reads: &[u64], depth: f64) -> Measurement {
         queue_depth_achieved: depth,
         cpu: Some(CpuUse { user_ns: 10, system_ns: 20 }),
         device: None,
+        open: None,
+        verified: None,
         faults: Vec::new(),
         short_transfers: 1,
         clock_anomalies: 2,

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use nix::libc;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// `RWF_DSYNC`: the write is done when its data are on the medium.
 pub const RWF_DSYNC: i32 = libc::RWF_DSYNC;
@@ -37,6 +38,12 @@ pub fn write_at_with_flags(
         )
     };
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
+}
+
+/// A new file that lies in memory and has no name in any folder (`memfd_create`); `name` is for
+/// those who look at the process.
+pub fn memory_file(name: &str) -> io::Result<File> {
+    Ok(memfd_create(name, MFdFlags::MFD_CLOEXEC)?.into())
 }
 
 /// Whether a call failed since this process, or the whole system, may open no more files.

@@ -11,3 +11,4 @@ pub mod extents;
 pub mod host;
 pub mod io;
 pub mod mounts;
+pub mod shared;

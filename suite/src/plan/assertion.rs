@@ -63,6 +63,7 @@ pub enum Measure {
     LatencyStddev,
     LatencyPercentile(Percentile),
     Errors,
+    VerifyErrors,
     CpuUser,
     CpuSystem,
     CpuPerIo,
@@ -82,7 +83,7 @@ impl Measure {
             | Self::LatencyStddev
             | Self::LatencyPercentile(_)
             | Self::CpuPerIo => Unit::Nanoseconds,
-            Self::Errors => Unit::Count,
+            Self::Errors | Self::VerifyErrors => Unit::Count,
             Self::CpuUser | Self::CpuSystem | Self::DeviceUtilization => Unit::Percent,
         }
     }
@@ -109,6 +110,7 @@ impl fmt::Display for Measure {
             Self::LatencyStddev => "latency.stddev",
             Self::LatencyPercentile(percentile) => return write!(out, "latency.{percentile}"),
             Self::Errors => "errors",
+            Self::VerifyErrors => "verify_errors",
             Self::CpuUser => "cpu.user",
             Self::CpuSystem => "cpu.system",
             Self::CpuPerIo => "cpu_per_io",

@@ -10,6 +10,7 @@ mod check;
 mod expect;
 mod glob;
 mod model;
+mod pace;
 mod profile;
 mod raw;
 mod storage;
@@ -27,4 +28,5 @@ pub use model::{
     Inconclusive, Layout, Limit, Order, Place, Plan, Point, Region, Rounds, RunOptions, Rw, Setup,
     Stripe, StripeDriver, Sync, Workload,
 };
+pub use pace::{Arrivals, Pace, Rate, ThinkTime};
 pub use raw::{NAME_MAX, RawPlan, parse};

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::assertion::Assertion;
+use super::pace::Pace;
 use crate::units::{Bytes, Nanos, Percent};
 
 /// A sound plan.
@@ -55,6 +56,11 @@ pub enum DiskSource {
         /// Where.
         path: PathBuf,
         /// Size of the test file.
+        size: Bytes,
+    },
+    /// The null device: takes all that is written, and does nothing.
+    Null {
+        /// How large it is said to be.
         size: Bytes,
     },
     /// A block device or a regular file that is there already, opened for reading only.
@@ -164,6 +170,8 @@ pub struct Workload {
     pub once: bool,
     /// When it ends.
     pub limit: Limit,
+    /// When its I/Os are begun.
+    pub pace: Pace,
     /// Time before the measured window.
     pub warmup: Nanos,
     /// Time after the measured window during which the load goes on.
@@ -178,6 +186,8 @@ pub struct Workload {
     pub fsync_at_end: bool,
     /// What is written.
     pub data: Data,
+    /// Whether what it reads is held against what was written, and what it writes can be.
+    pub verify: bool,
     /// By which way.
     pub engine: EngineChoice,
     /// CPUs to which the workers are pinned, in turn; empty for none.

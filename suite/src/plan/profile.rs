@@ -6,7 +6,8 @@ use super::glob;
 use super::raw::{DiskKeys, Entry, RawPlan, RawProfile, RawRun, Slot, Text};
 
 /// Keys of which a workload has one at most: the one replaces the other.
-const EXCLUSIVE: [[&str; 2]; 2] = [["runtime", "amount"], ["fsync_every", "fdatasync_every"]];
+const EXCLUSIVE: [[&str; 2]; 3] =
+    [["runtime", "amount"], ["fsync_every", "fdatasync_every"], ["rate", "think_time"]];
 
 /// The plan as it is with a profile; patterns that match nothing are errors.
 pub(super) fn applied(
@@ -78,6 +79,7 @@ fn lay_disk(base: &mut DiskKeys, over: &DiskKeys) {
     lay(&mut base.count, &over.count);
     lay(&mut base.directory, &over.directory);
     lay(&mut base.device, &over.device);
+    lay(&mut base.null, &over.null);
 }
 
 fn lay_run(base: &mut RawRun, over: &RawRun) {

@@ -21,6 +21,8 @@ pub(super) struct Group {
     counted: Option<Span>,
     /// Where `device` stands.
     pub device: Option<Span>,
+    /// Where `null` stands, of one that is.
+    pub null: Option<Span>,
     /// Size of each, where the plan decides it, and where that stands.
     size: Option<(u64, Span)>,
     pub used: bool,
@@ -42,6 +44,8 @@ pub(super) struct SetupPoint {
     pub size_span: Option<Span>,
     /// Where the `device` of one of its disks stands.
     pub device: Option<Span>,
+    /// Where the `null` of one of its disks stands.
+    pub null: Option<Span>,
 }
 
 /// The disks of a plan.
@@ -77,6 +81,7 @@ pub(super) fn disks(plan: &RawPlan, errors: &mut Vec<Diagnostic>) -> Disks {
             count,
             counted: raw.keys.count.get().map(|at| at.span.clone()),
             device: raw.keys.device.get().map(|at| at.span.clone()),
+            null: raw.keys.null.get().filter(|at| at.value).map(|at| at.span.clone()),
             size: size.map(|size| (size.value.0, size.span.clone())),
             used: false,
         });
@@ -88,6 +93,19 @@ pub(super) fn disks(plan: &RawPlan, errors: &mut Vec<Diagnostic>) -> Disks {
 fn source(raw: &RawDisk, errors: &mut Vec<Diagnostic>) -> DiskSource {
     let keys = &raw.keys;
     let name = &raw.name.value;
+    let null = keys.null.get().is_some_and(|null| null.value);
+    for (other, slot) in [("device", keys.device.key()), ("directory", keys.directory.key())] {
+        if let (Some(span), Some(nothing)) = (slot, keys.null.key().filter(|_| null)) {
+            let message = format!("the disk `{name}` has a `{other}` and is `null`");
+            errors.push(
+                Diagnostic::new("plan::conflict", message, span, "can't be beside `null`")
+                    .context(nothing, "")
+                    .note(
+                        "the null device lies nowhere: it takes what is written and does nothing",
+                    ),
+            );
+        }
+    }
     for (other, slot) in [("count", keys.count.key()), ("directory", keys.directory.key())] {
         if let (Some(span), Some(device)) = (slot, keys.device.key()) {
             let message = format!("the disk `{name}` has a `device` and a `{other}`");
@@ -118,6 +136,7 @@ fn source(raw: &RawDisk, errors: &mut Vec<Diagnostic>) -> DiskSource {
     // The size of a disk that has none is never looked at: there is an error about it.
     let size = size.unwrap_or_default();
     match keys.directory.get() {
+        _ if null => DiskSource::Null { size },
         Some(path) => DiskSource::Directory { path: PathBuf::from(&path.value), size },
         None => DiskSource::Loopback { size },
     }
@@ -402,7 +421,8 @@ fn point(
         Stripe { driver: driver.value, chunk: chunk.value }
     });
     let device = groups().find_map(|group| group.device.clone());
+    let null = groups().find_map(|group| group.null.clone());
     let setup =
         Setup { name: name.clone(), point: Point(pairs), disks: choice.disks.clone(), stripe };
-    Some(SetupPoint { setup, bytes: bytes.map(usable), size_span, device })
+    Some(SetupPoint { setup, bytes: bytes.map(usable), size_span, device, null })
 }

@@ -4,6 +4,7 @@ use super::model::{
     Access, Blocks, Cache, Data, EngineChoice, FlushEvery, Layout, Limit, Place, Point, Region, Rw,
     Sync, Workload,
 };
+use super::pace::{Arrivals, Pace};
 use super::raw::{At, Entry, RawWorkload, Setting, Span};
 use crate::units::{Bytes, Nanos, Percent};
 
@@ -73,6 +74,7 @@ fn draft<'r>(raw: &'r RawWorkload, chosen: Vec<(&'r Entry, &'r At<Setting>)>) ->
         }
         apply(&mut workload, &at.value);
     }
+    workload.pace = pace(&chosen);
     workload.read_percent = match workload.rw {
         Rw::Read | Rw::RandRead => Percent(100),
         Rw::Write | Rw::RandWrite => Percent(0),
@@ -92,6 +94,27 @@ fn draft<'r>(raw: &'r RawWorkload, chosen: Vec<(&'r Entry, &'r At<Setting>)>) ->
     Draft { raw, point: Point(point), chosen, workload }
 }
 
+/// What the keys of a point say about when I/Os are begun.
+fn pace(chosen: &[(&Entry, &At<Setting>)]) -> Pace {
+    let mut rate = None;
+    let (mut arrivals, mut max_lateness) = (Arrivals::Even, None);
+    let mut think = None;
+    for (_, at) in chosen {
+        match at.value {
+            Setting::Rate(value) => rate = Some(value),
+            Setting::Arrivals(value) => arrivals = value,
+            Setting::MaxLateness(value) => max_lateness = Some(value),
+            Setting::ThinkTime(value) => think = Some(value),
+            _ => {}
+        }
+    }
+    match (rate, think) {
+        (Some(rate), _) => Pace::Open { rate, arrivals, max_lateness },
+        (None, Some(think)) => Pace::Think(think),
+        (None, None) => Pace::Closed,
+    }
+}
+
 fn defaults() -> Workload {
     Workload {
         rw: Rw::Read,
@@ -103,6 +126,7 @@ fn defaults() -> Workload {
         region: Region { offset: Place::Bytes(Bytes(0)), size: None },
         access: Access::Uniform,
         once: false,
+        pace: Pace::Closed,
         limit: Limit::Runtime(RUNTIME),
         warmup: Nanos(0),
         cooldown: Nanos(0),
@@ -111,6 +135,7 @@ fn defaults() -> Workload {
         flush: None,
         fsync_at_end: false,
         data: Data::Random,
+        verify: false,
         engine: EngineChoice::Auto,
         cpus: Vec::new(),
         seed: SEED,
@@ -142,10 +167,16 @@ fn apply(workload: &mut Workload, setting: &Setting) {
         }
         Setting::FsyncAtEnd(on) => workload.fsync_at_end = *on,
         Setting::Data(data) => workload.data = *data,
+        Setting::Verify(on) => workload.verify = *on,
         Setting::Engine(engine) => workload.engine = *engine,
         Setting::Cpus(cpus) => workload.cpus.clone_from(cpus),
         Setting::Seed(seed) => workload.seed = *seed,
-        // The share depends on the direction too, which may come later.
-        Setting::ReadPercent(_) => {}
+        // The share depends on the direction too, which may come later, and the pace on several
+        // keys.
+        Setting::ReadPercent(_)
+        | Setting::Rate(_)
+        | Setting::Arrivals(_)
+        | Setting::MaxLateness(_)
+        | Setting::ThinkTime(_) => {}
     }
 }

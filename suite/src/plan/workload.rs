@@ -3,9 +3,10 @@
 use crate::diag::Diagnostic;
 use crate::units::{Bytes, Nanos};
 
-use super::model::{Access, Cache, EngineChoice, Layout, Limit, Place, Region};
+use super::model::{Access, Cache, Data, EngineChoice, Layout, Limit, Place, Region};
+use super::pace::Pace;
 use super::profile::exclude_each_other;
-use super::raw::{At, RawWorkload, Setting};
+use super::raw::{At, RawWorkload, Setting, Span};
 use super::storage::SetupPoint;
 use super::sweep::Draft;
 
@@ -62,6 +63,12 @@ pub(super) fn whole(raw: &RawWorkload, drafts: &[Draft<'_>], errors: &mut Vec<Di
     let values = entry("access").and_then(|entry| entry.values.as_ref());
     let favoured = values.is_some_and(|values| values.items.iter().any(favours));
     useless("access", random || !favoured, "in sequence, no block is favoured");
+    let open = drafts.iter().any(|draft| matches!(draft.workload.pace, Pace::Open { .. }));
+    if sure(&["rate"]) {
+        for key in ["arrivals", "max_lateness"] {
+            useless(key, open, "without a `rate`, no I/O is due at a time of its own");
+        }
+    }
     let writes = drafts.iter().any(|draft| draft.workload.writes());
     for key in OF_WRITES {
         useless(key, writes, "nothing is written");
@@ -85,6 +92,17 @@ pub(super) fn point(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
         errors.push(
             Diagnostic::new("plan::conflict", message, draft.place("access"), "some more often")
                 .context(draft.place("once"), "every block once"),
+        );
+    }
+    if draft.sure(&["verify", "data"])
+        && workload.verify
+        && matches!(workload.data, Data::Duplicate(_))
+    {
+        let message = "`verify` and data that repeat exclude each other";
+        let label = "makes every block differ from all others";
+        errors.push(
+            Diagnostic::new("plan::conflict", message, draft.place("verify"), label)
+                .context(draft.place("data"), "some of them the same"),
         );
     }
     cooldown(draft, errors);
@@ -189,6 +207,9 @@ pub(super) fn on_setup(draft: &Draft<'_>, setup: &SetupPoint, errors: &mut Vec<D
                 )),
         );
     }
+    if let Some(null) = &setup.null {
+        on_null(draft, name, null, errors);
+    }
     if !draft.sure(&["block_size", "offset", "size", "layout", "workers"]) {
         return;
     }
@@ -203,6 +224,34 @@ pub(super) fn on_setup(draft: &Draft<'_>, setup: &SetupPoint, errors: &mut Vec<D
         return;
     };
     region(draft, setup, target, errors);
+}
+
+/// Whether a workload asks only for what the null device has.
+fn on_null(draft: &Draft<'_>, setup: &str, null: &Span, errors: &mut Vec<Diagnostic>) {
+    let workload = &draft.workload;
+    let mut wrong = |key: &str, message: &str, help: &str| {
+        let message = format!("{message} the setup `{setup}`");
+        errors.push(
+            Diagnostic::new("plan::null-device", message, draft.place(key), "not to be had there")
+                .context(null.clone(), "takes what is written, and does nothing")
+                .help(help),
+        );
+    };
+    if draft.gives("rw") && draft.sure(&["read_percent"]) && workload.reads() {
+        let help = "let only workloads that write run there";
+        wrong("rw", "there is nothing to read on", help);
+    }
+    if draft.sure(&["cache"]) && workload.cache == Cache::Direct {
+        wrong("cache", "there is no direct I/O on", "add `cache = \"buffered\"`");
+    }
+    if workload.verify {
+        wrong("verify", "nothing can be read back from", "take it out");
+    }
+    for key in ["fsync_every", "fdatasync_every", "fsync_at_end"] {
+        if draft.gives(key) && workload.syncs() {
+            wrong(key, "there is nothing to flush on", "take it out");
+        }
+    }
 }
 
 /// Whether the region lies on the target and holds a block of each worker.

@@ -21,13 +21,15 @@ pub enum ExitCode {
     Inconclusive = 5,
     /// The run would have written to something that it must not; nothing was touched.
     Refused = 6,
+    /// Data that were read are not those that had been written.
+    VerifyFailed = 7,
     /// Stopped by a signal; everything was undone and what was measured is in the record.
     Interrupted = 130,
 }
 
 impl ExitCode {
     /// Every code, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Passed,
         Self::Failed,
         Self::Invalid,
@@ -35,6 +37,7 @@ impl ExitCode {
         Self::NothingDecided,
         Self::Inconclusive,
         Self::Refused,
+        Self::VerifyFailed,
         Self::Interrupted,
     ];
 
@@ -55,6 +58,7 @@ impl ExitCode {
             Self::NothingDecided => "nothing selected, all skipped, or no gate to pass",
             Self::Inconclusive => "the measurement can't tell whether a gate holds",
             Self::Refused => "refused for safety; nothing was touched",
+            Self::VerifyFailed => "verification failed: data are not what was written",
             Self::Interrupted => "interrupted; all undone, what was measured is in the record",
         }
     }
@@ -71,7 +75,8 @@ impl ExitCode {
             Self::Refused => 5,
             // Stands alone: where the text is invalid, nothing else happens.
             Self::Invalid => 6,
-            Self::Interrupted => 7,
+            Self::VerifyFailed => 7,
+            Self::Interrupted => 8,
         }
     }
 }
@@ -83,7 +88,7 @@ mod tests {
     #[test]
     fn the_numbers_are_the_documented_ones() {
         let numbers: Vec<_> = ExitCode::ALL.iter().map(|exit| exit.code()).collect();
-        assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 130]);
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7, 130]);
     }
 
     #[test]
@@ -92,7 +97,7 @@ mod tests {
         codes.retain(|exit| *exit != ExitCode::Invalid);
         codes.sort_by_key(|exit| std::cmp::Reverse(exit.rank()));
         let numbers: Vec<_> = codes.iter().map(|exit| exit.code()).collect();
-        assert_eq!(numbers, [130, 6, 3, 1, 5, 4, 0]);
+        assert_eq!(numbers, [130, 7, 6, 3, 1, 5, 4, 0]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use thiserror::Error;
 pub use exit::ExitCode;
 pub use file::write_file;
 
-use crate::measure::{IoFault, IoKind, Measurement, merged_faults};
+use crate::measure::{IoFault, IoKind, Measurement, Verified, VerifyFind, merged_faults};
 use crate::units::{Percentile, Unit};
 
 /// Version of the form of the document.
@@ -165,6 +165,11 @@ pub struct CaseRecord {
     pub rounds: Vec<RoundRecord>,
     /// What a reader should know before believing the figures.
     pub warnings: Vec<String>,
+    /// I/Os a second that the engine could do of this case on this machine if no disk were in its
+    /// way; `None` where the workers were idle for most of the time, so that neither the tool nor
+    /// the processor could be the limit, and where it was not measured.
+    #[serde(default)]
+    pub engine_iops_max: Option<f64>,
 }
 
 /// One timed run of one case.
@@ -178,6 +183,26 @@ pub struct RoundRecord {
     pub measurement: Option<Measurement>,
     /// Why it could not be measured.
     pub error: Option<String>,
+}
+
+/// What to say of data that are not what was written.
+fn broken(verified: &Verified) -> String {
+    let (found, checked) = (verified.describe(), verified.checked);
+    let first = verified.finds.first().map(VerifyFind::describe).unwrap_or_default();
+    format!("verification failed: {found} of {checked} blocks; the first: {first}")
+}
+
+impl RoundRecord {
+    /// What to say of a round whose rate was not held: too many I/Os were due and never begun.
+    fn rate_not_held(&self) -> Option<String> {
+        let measured = self.measurement.as_ref()?;
+        let open = measured.open.as_ref().filter(|o| o.drops_too_many(measured.workers.len()))?;
+        let (round, dropped, due) = (self.round, open.dropped, open.due);
+        Some(format!(
+            "the rate was not held in round {round}: of {due} I/Os that were due, {dropped} were \
+             never begun; ask for a lower `rate`, or more `queue_depth` or `workers`"
+        ))
+    }
 }
 
 impl CaseRecord {
@@ -202,7 +227,32 @@ impl CaseRecord {
         let measured = self.measured();
         let faults = merged_faults(measured.iter().flat_map(|round| &round.faults));
         let failed = faults.iter().filter(|fault| fault.count > 0).map(IoFault::describe);
-        unmeasured.chain(failed).collect()
+        let late = self.rounds.iter().filter_map(RoundRecord::rate_not_held);
+        let verified = measured.iter().filter_map(|round| round.verified.as_ref());
+        let mut all = Verified::default();
+        verified.clone().for_each(|one| all.add(one));
+        let broken = (all.error_count() > 0).then(|| broken(&all));
+        let nothing = (verified.count() > 0 && all.checked == 0).then(|| {
+            "nothing was verified: none of the blocks that were read had been written with \
+             `verify` before, by this case or another on this setup"
+                .to_owned()
+        });
+        unmeasured.chain(failed).chain(late).chain(broken).chain(nothing).collect()
+    }
+
+    /// The share of what the engine could do here at all that was done, where that is known.
+    #[must_use]
+    pub fn share_of_engine(&self) -> Option<f64> {
+        let (most, merged) = (self.engine_iops_max?, self.merged()?);
+        let seconds = merged.duration_ns.as_secs();
+        (most > 0.0 && seconds > 0.0).then(|| merged.completed(None) as f64 / seconds / most)
+    }
+
+    /// How many blocks were not what had been written.
+    #[must_use]
+    pub fn verify_errors(&self) -> u64 {
+        let verified = self.measured().into_iter().filter_map(|round| round.verified.as_ref());
+        verified.map(Verified::error_count).sum()
     }
 
     /// All measured rounds as one; `None` without any.

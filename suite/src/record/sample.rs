@@ -29,6 +29,8 @@ pub(crate) fn reads(latencies: impl IntoIterator<Item = u64>) -> Measurement {
             written_bytes: 0,
             utilization_percent: 97.25,
         }),
+        open: None,
+        verified: None,
         faults: Vec::new(),
         short_transfers: 0,
         clock_anomalies: 0,
@@ -82,6 +84,7 @@ pub(crate) fn case(id: &str, rounds: Vec<Measurement>) -> CaseRecord {
         skipped: Vec::new(),
         rounds: (1..).zip(rounds).map(|(round, measured)| round_record(round, measured)).collect(),
         warnings: Vec::new(),
+        engine_iops_max: None,
     }
 }
 

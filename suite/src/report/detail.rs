@@ -6,7 +6,7 @@ use super::chart::{self, LimitLine, LimitPoint};
 use super::facts::{self, Mark, figures, troubles};
 use super::html::{name, safe, typeset};
 use super::text::grouped;
-use crate::measure::{IoKind, Measurement, Share};
+use crate::measure::{Histogram, IoKind, Measurement, OpenLoop, Share};
 use crate::record::{CaseRecord, Evidence, Record, Verdict};
 use crate::units::{Bytes, Percentile, Unit, counted, human, human_bytes, human_short};
 
@@ -99,7 +99,7 @@ pub(super) fn case_view(record: &Record, index: usize) -> CaseView {
         view.rounds = Some(rounds_text(&measured));
         view.charts = charts(record, index, &measured, &merged);
         view.figures = Some(figures_view(case, &merged, None));
-        view.extra = extra(&merged);
+        view.extra = extra(case, &merged);
         view.members = balance("disk", &merged.members);
         view.workers = balance("worker", &merged.workers);
     }
@@ -197,12 +197,29 @@ fn backends(measured: &[&Measurement]) -> Vec<String> {
     said
 }
 
-fn extra(merged: &Measurement) -> Vec<(&'static str, String)> {
+fn extra(case: &CaseRecord, merged: &Measurement) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if let (Some(cpu), ios @ 1..) = (merged.cpu, merged.completed(None)) {
         let user = human(cpu.user_ns as f64 / ios as f64, Unit::Nanoseconds);
         let system = human(cpu.system_ns as f64 / ios as f64, Unit::Nanoseconds);
         rows.push(("CPU time per I/O", format!("{user} in the program, {system} in the kernel")));
+    }
+    if let Some(verified) = &merged.verified {
+        let found = match verified.error_count() {
+            0 => "all as they were written".to_owned(),
+            _ => verified.describe(),
+        };
+        let checked = counted(usize::try_from(verified.checked).unwrap_or(usize::MAX), "block");
+        rows.push(("Verified", format!("{checked}: {found}")));
+    }
+    if let Some(open) = &merged.open {
+        rows.extend(open_loop(open));
+    }
+    if let (Some(most), Some(share)) = (case.engine_iops_max, case.share_of_engine()) {
+        let most = human(most, Unit::Iops);
+        let of_it =
+            format!("{most} without any disk; this case is at {:.0} % of it", share * 100.0);
+        rows.push(("The engine's own limit here", of_it));
     }
     if let Some(device) = merged.device {
         let (read, written) =
@@ -216,6 +233,25 @@ fn extra(merged: &Measurement) -> Vec<(&'static str, String)> {
         rows.push(("Transfers cut short", short));
     }
     rows
+}
+
+/// Where the time of I/Os went that were due at set times, and what was never begun.
+fn open_loop(open: &OpenLoop) -> Vec<(&'static str, String)> {
+    let told = |histogram: &Histogram| {
+        let at = |percentile: u32| histogram.percentile(Percentile(percentile));
+        let time = |value: Option<u64>| match value {
+            Some(value) => human_short(value as f64, Unit::Nanoseconds),
+            None => "none".to_owned(),
+        };
+        let [p50, p99, max] = [at(500_000), at(990_000), histogram.max()].map(time);
+        format!("p50 {p50}, p99 {p99}, max {max}")
+    };
+    vec![
+        ("Latency counts", "from the moment at which an I/O was due".to_owned()),
+        ("From start to end", told(&open.service_ns)),
+        ("Begun later than due by", told(&open.lateness_ns)),
+        ("Never begun", format!("{} of {} that were due", open.dropped, open.due)),
+    ]
 }
 
 fn balance(what: &'static str, shares: &[Share]) -> Option<BalanceView> {

@@ -101,6 +101,11 @@ pub(super) fn headline(record: &Record) -> Headline {
             let open = of_total(conclusion.inconclusive_count);
             (Mark::Inconclusive, "Inconclusive", format!("{open} can't be told"))
         }
+        7 => {
+            let broken: u64 = record.cases.iter().map(CaseRecord::verify_errors).sum();
+            let blocks = counted(usize::try_from(broken).unwrap_or(usize::MAX), "block");
+            (Mark::Fail, "Data broken", format!("{blocks} read back not as written"))
+        }
         6 => (Mark::Error, "Refused", "nothing was touched".to_owned()),
         code => (Mark::Error, "Not passed", format!("the run ended with exit code {code}")),
     };

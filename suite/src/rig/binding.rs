@@ -50,6 +50,8 @@ pub(super) enum Wanted {
     Loopback { size: Bytes },
     /// A directory, by the plan's word.
     Directory { path: PathBuf, size: Bytes },
+    /// The null device.
+    Null { size: Bytes },
     /// A device or a regular file, by the plan's word.
     Existing { path: PathBuf },
     /// Whatever it turns out to be: the command line may bind either.
@@ -125,13 +127,16 @@ fn as_planned(source: &DiskSource) -> Wanted {
         DiskSource::Directory { path, size } => {
             Wanted::Directory { path: path.clone(), size: *size }
         }
+        DiskSource::Null { size } => Wanted::Null { size: *size },
         DiskSource::Device { path, .. } => Wanted::Existing { path: path.clone() },
     }
 }
 
 fn planned_size(source: &DiskSource) -> Option<Bytes> {
     match source {
-        DiskSource::Loopback { size } | DiskSource::Directory { size, .. } => Some(*size),
+        DiskSource::Loopback { size }
+        | DiskSource::Directory { size, .. }
+        | DiskSource::Null { size } => Some(*size),
         DiskSource::Device { size, .. } => *size,
     }
 }

@@ -107,7 +107,8 @@ impl Maker<'_> {
     /// Makes a disk's empty file, or opens what is there.
     fn disk(&mut self, disk: SurveyedDisk) -> Result<Live, RigError> {
         if !disk.kind.is_created() {
-            let file = open_as_surveyed(&disk, Want::Existing, OFlag::O_RDONLY)?;
+            let want = if disk.kind == DiskKind::Null { Want::Null } else { Want::Existing };
+            let file = open_as_surveyed(&disk, want, OFlag::O_RDONLY)?;
             let path = disk.path.clone();
             return Ok(Live { file: Arc::new(file), path, made: None, surveyed: disk });
         }

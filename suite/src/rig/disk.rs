@@ -26,6 +26,8 @@ pub enum DiskKind {
     Device,
     /// A regular file that is there.
     File,
+    /// The null device, which takes all that is written and does nothing.
+    Null,
 }
 
 impl DiskKind {
@@ -37,6 +39,7 @@ impl DiskKind {
             Self::Directory => "directory",
             Self::Device => "device",
             Self::File => "file",
+            Self::Null => "null",
         }
     }
 
@@ -166,6 +169,35 @@ pub(super) fn block_of(align: Option<DirectAlign>) -> Bytes {
     Bytes(align.map_or(1, |align| align.offset_bytes.into()))
 }
 
+/// The null device as a disk of this size.
+pub(super) fn null(
+    disk: usize,
+    name: String,
+    size: Bytes,
+    demand: Demand,
+) -> Result<SurveyedDisk, RigError> {
+    let path = PathBuf::from(identity::NULL);
+    let file = identity::open(Some(&name), &path, OFlag::O_RDONLY, Want::Null)?;
+    let identity =
+        Identity::of(&file).map_err(|source| RigError::system("look at", &path, source))?;
+    Ok(SurveyedDisk {
+        disk,
+        name,
+        kind: DiskKind::Null,
+        path,
+        size,
+        created: Bytes(0),
+        filesystem: None,
+        block_device: None,
+        align: None,
+        stable_id: None,
+        used_by: Vec::new(),
+        note: Some("there is no disk: the figures are the program's own and the kernel's".into()),
+        identity,
+        demand,
+    })
+}
+
 /// Looks at a device or a regular file that has to be there.
 pub(super) fn existing(
     host: &Host,
@@ -189,7 +221,7 @@ pub(super) fn existing(
             }
             (DiskKind::Device, None, host.sysfs.device(identity.device()))
         }
-        Kind::File | Kind::Directory => {
+        Kind::File | Kind::Directory | Kind::Null => {
             prove::no_holes(&file, path)?;
             let under = Under::find(host, path, &file).map_err(failed)?;
             (DiskKind::File, under.filesystem, under.device)

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::sys::stat::{major, minor};
 
 use super::error::RigError;
 use crate::os::blockdev::{self, DeviceNumber};
@@ -31,7 +32,15 @@ pub(super) enum Kind {
     Directory,
     BlockDevice,
     File,
+    /// The one character device that can be written to without harm.
+    Null,
 }
+
+/// Where the null device lies.
+pub(super) const NULL: &str = "/dev/null";
+
+/// Its number, on every Linux (Documentation/admin-guide/devices.txt).
+const NULL_DEVICE: (u64, u64) = (1, 3);
 
 impl Identity {
     /// That of an open file, directory or device. A device is known by its number, everything else
@@ -45,6 +54,7 @@ impl Identity {
             Kind::File => {
                 Self { kind, device: facts.dev(), inode: facts.ino(), bytes: facts.len() }
             }
+            Kind::Null => Self { kind, device: facts.rdev(), inode: 0, bytes: 0 },
             Kind::BlockDevice => {
                 let bytes = blockdev::device_bytes(file)?;
                 let inode = blockdev::disk_sequence(file)?.unwrap_or(0);
@@ -77,6 +87,7 @@ impl fmt::Display for Identity {
             Kind::File => {
                 write!(out, "file {inode} of file system {device} with {}", Bytes(self.bytes))
             }
+            Kind::Null => write!(out, "the null device"),
             Kind::BlockDevice => {
                 write!(out, "block device {device}, medium {inode}, with {}", Bytes(self.bytes))
             }
@@ -92,11 +103,14 @@ pub(super) enum Want {
     Existing,
     /// Either of them, or a directory (which is opened elsewhere).
     Any,
+    /// The null device.
+    Null,
 }
 
 impl Want {
     fn takes(self, kind: Kind) -> bool {
         (self == Self::Directory) == (kind == Kind::Directory)
+            && (self == Self::Null) == (kind == Kind::Null)
     }
 
     fn words(self) -> &'static str {
@@ -104,6 +118,7 @@ impl Want {
             Self::Directory => "a directory",
             Self::Existing => "a block device or a regular file",
             Self::Any => "a block device, a regular file or a directory",
+            Self::Null => "the null device",
         }
     }
 }
@@ -134,7 +149,7 @@ pub(super) fn open(
         })?;
     let facts = place.metadata().map_err(|source| RigError::system("look at", path, source))?;
     let kind = kind(&facts).map_err(wrong)?;
-    if kind != Kind::BlockDevice && is_in_dev(path, &facts) {
+    if !matches!(kind, Kind::BlockDevice | Kind::Null) && is_in_dev(path, &facts) {
         return Err(wrong(match kind {
             Kind::Directory => "a folder of device names",
             _ => "a regular file among the device names: a mistyped device, left by some program",
@@ -145,6 +160,7 @@ pub(super) fn open(
             Kind::Directory => "a directory",
             Kind::BlockDevice => "a block device",
             Kind::File => "a regular file",
+            Kind::Null => "a character device",
         }));
     }
     reopen(&place, flags).map_err(|source| RigError::system("open", path, source))
@@ -173,6 +189,8 @@ fn kind(facts: &Metadata) -> Result<Kind, &'static str> {
         Ok(Kind::BlockDevice)
     } else if kind.is_file() {
         Ok(Kind::File)
+    } else if kind.is_char_device() && (major(facts.rdev()), minor(facts.rdev())) == NULL_DEVICE {
+        Ok(Kind::Null)
     } else if kind.is_char_device() {
         Err("a character device")
     } else if kind.is_fifo() {

@@ -1,6 +1,7 @@
 //! Storage that is there and proved: what workloads run on.
 
 use std::fs::File;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 use super::build::{private_name, same_as_surveyed};
 use super::disk::{DiskKind, SurveyedDisk, block_of};
 use super::error::RigError;
-use super::identity;
+use super::identity::{self, Want};
 use super::survey::SurveyedSetup;
 use super::undo::{Folder, Scrap, UndoOnDrop};
 use crate::os::blockdev::DeviceNumber;
@@ -77,6 +78,17 @@ pub struct Member {
     _scrap: Option<Scrap>,
 }
 
+/// A file beside a disk's own.
+#[derive(Debug)]
+pub enum Beside {
+    /// Made for the run.
+    Made(Arc<File>),
+    /// There before it; open for reading.
+    Found(File),
+    /// There is none, and none can be made.
+    Nothing,
+}
+
 impl Rig {
     /// The disks as they turned out: sizes and alignments are proved.
     pub fn disks(&self) -> impl Iterator<Item = &SurveyedDisk> {
@@ -116,6 +128,45 @@ impl Rig {
         Ok(members)
     }
 
+    /// Whether a setup's disks are directories, in which each round can have a new file.
+    #[must_use]
+    pub fn has_fresh_files(&self, setup: usize) -> bool {
+        self.first_of(setup).is_some_and(|disk| disk.surveyed.kind == DiskKind::Directory)
+    }
+
+    /// A file beside that of a setup's first disk, named as it is with this ending: a new one where
+    /// the disk was made for the run, which goes with it; of one that was there, the one that is
+    /// there too.
+    ///
+    /// # Errors
+    /// What the machine refused.
+    pub fn beside(&self, setup: usize, ending: &str) -> Result<Beside, RigError> {
+        let Some(disk) = self.first_of(setup) else { return Ok(Beside::Nothing) };
+        let mut path = disk.path.clone().into_os_string();
+        path.push(ending);
+        let path = PathBuf::from(path);
+        match (&disk.made, path.file_name()) {
+            (Some(made), Some(name)) => {
+                match self.undo.0.make_file(&made.folder, name, OFlag::empty()) {
+                    Ok((file, _)) => Ok(Beside::Made(file)),
+                    // Another setup has the same disk, and its file.
+                    Err(_) if path.exists() => Ok(Beside::Nothing),
+                    Err(error) => Err(error),
+                }
+            }
+            _ if disk.surveyed.kind == DiskKind::File && path.is_file() => {
+                let file = identity::open(None, &path, OFlag::O_RDONLY, Want::Existing)?;
+                Ok(Beside::Found(file))
+            }
+            _ => Ok(Beside::Nothing),
+        }
+    }
+
+    fn first_of(&self, setup: usize) -> Option<&Live> {
+        let setup = self.setups.iter().find(|surveyed| surveyed.setup == setup)?;
+        self.disks.iter().find(|disk| Some(&disk.surveyed.disk) == setup.disks.first())
+    }
+
     fn open_disk(&self, disk: &Live, access: Access) -> Result<Member, RigError> {
         let surveyed = &disk.surveyed;
         let mut flags = if access.write { OFlag::O_RDWR } else { OFlag::O_RDONLY };
@@ -126,7 +177,7 @@ impl Rig {
         let standing = disk.made.as_ref().is_none_or(|made| made.standing);
         assert!(fresh || standing, "the survey was told of every access to {}", surveyed.name);
         assert!(
-            !access.write || disk.made.is_some(),
+            !access.write || disk.made.is_some() || surveyed.kind == DiskKind::Null,
             "a survey without troubles writes to nothing that exists: {}",
             surveyed.name
         );
@@ -174,6 +225,9 @@ impl Member {
     /// # Errors
     /// What the kernel returns.
     pub fn drop_cache(&self) -> Result<(), RigError> {
+        if self.file.metadata().is_ok_and(|facts| facts.file_type().is_char_device()) {
+            return Ok(()); // the null device keeps nothing
+        }
         // Pages that are not on the disk yet are kept by the advice.
         self.file
             .sync_data()

@@ -30,6 +30,6 @@ pub use build::{BuildEvent, build};
 pub use disk::{DiskKind, SurveyedDisk};
 pub use error::{Category, RigError};
 pub use identity::Identity;
-pub use live::{Access, Member, Rig};
+pub use live::{Access, Beside, Member, Rig};
 pub use survey::{HostView, Need, SpaceUse, Survey, Trouble, survey};
 pub use undo::{Undo, UndoError};

@@ -207,6 +207,7 @@ impl Surveyor<'_> {
                     path: path.clone(),
                 }),
             },
+            Wanted::Null { size } => disk::null(disk, name, *size, demand.clone()),
             Wanted::Existing { path } => {
                 disk::existing(&self.host, disk, name, path, Want::Existing, demand.clone())
             }
@@ -245,7 +246,7 @@ impl Surveyor<'_> {
             disk.demand.needs.iter().copied().filter(|need| wanted(&self.needs[*need])).collect()
         };
         let mut found = Vec::new();
-        if disk.demand.writes && !disk.kind.is_created() {
+        if disk.demand.writes && !disk.kind.is_created() && disk.kind != DiskKind::Null {
             let error = RigError::WouldOverwrite {
                 disk: disk.name.clone(),
                 path: disk.path.clone(),
@@ -315,7 +316,7 @@ fn twice_in_one_setup(setups: &[SurveyedSetup], disks: &[SurveyedDisk]) -> Vec<T
     for setup in setups {
         let mut seen: Vec<&SurveyedDisk> = Vec::new();
         for disk in disks.iter().filter(|disk| setup.disks.contains(&disk.disk)) {
-            if disk.kind.is_created() {
+            if disk.kind.is_created() || disk.kind == DiskKind::Null {
                 continue;
             }
             if let Some(first) = seen.iter().find(|other| other.identity == disk.identity) {

@@ -1,9 +1,16 @@
 //! From a case of the plan to a job of the engine: names become numbers.
 
+use std::sync::Arc;
+
+use crate::engine::verify::Generations;
 use crate::engine::{
-    Access as Places, Backend, Flush, Job, Length, Mix, Payload, Progress, Storage, WriteSync,
+    Access as Places, Arrivals, Backend, Flush, Job, Length, Mix, Pace, Payload, Progress, Rate,
+    Storage, WriteSync,
 };
-use crate::plan::{Access, Cache, Case, Data, Extent, Layout, Limit, Sync, Workload};
+use crate::plan::{
+    self, Access, Cache, Case, Data, Extent, Layout, Limit, Pace as Tempo, Sync, ThinkTime,
+    Workload,
+};
 use crate::units::{Bytes, Nanos, Percent};
 
 /// The job for one round of `case` on `storage`, whose capacity is `capacity_bytes`.
@@ -17,6 +24,7 @@ pub(super) fn job(
     capacity_bytes: u64,
     backend: Backend,
     seed: u64,
+    verify: Option<Arc<Generations>>,
 ) -> Result<Job, String> {
     let workload = &case.workload;
     let region = region(workload, capacity_bytes)?;
@@ -40,6 +48,7 @@ pub(super) fn job(
         queue_depth: workload.queue_depth,
         workers: workload.workers,
         cpus: workload.cpus.clone(),
+        pace: pace(workload),
         warmup: workload.warmup,
         length: match workload.limit {
             Limit::Runtime(time) => Length::Time(time),
@@ -61,10 +70,29 @@ pub(super) fn job(
             Data::Compressible(Percent(share)) => Payload::Compressible(share),
             Data::Duplicate(Percent(share)) => Payload::Duplicate(share),
         },
+        verify,
         backend,
         seed,
         series_interval: series_interval(workload),
     })
+}
+
+fn pace(workload: &Workload) -> Pace {
+    match workload.pace {
+        Tempo::Closed => Pace::Closed,
+        Tempo::Open { rate, arrivals, max_lateness } => Pace::Open {
+            rate: match rate {
+                plan::Rate::Iops(rate) => Rate::Ios(rate),
+                plan::Rate::Bandwidth(rate) => Rate::Bytes(rate),
+            },
+            arrivals: match arrivals {
+                plan::Arrivals::Even => Arrivals::Even,
+                plan::Arrivals::Poisson => Arrivals::Poisson,
+            },
+            max_lateness,
+        },
+        Tempo::Think(ThinkTime { pause, after }) => Pace::Think { pause, after },
+    }
 }
 
 /// Where a workload works on a setup of `capacity_bytes`: room for a block of each worker.
@@ -150,7 +178,6 @@ fn series_interval(workload: &Workload) -> Nanos {
 pub(super) mod tests {
     use super::*;
     use crate::diag::Source;
-    use crate::plan;
 
     /// A workload that reads a device at random, with these keys.
     pub(in crate::session) fn workload(keys: &str) -> Workload {

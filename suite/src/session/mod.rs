@@ -1,12 +1,14 @@
 //! The story of a run: select, survey, build, rounds, judge, record. Told as [`Event`]s.
 //!
 //! Whoever listens draws the events; nothing here knows a terminal or a report's form. The record
-//! is written before anything is made and whole after every round, and says that it is not over:
-//! whatever ends a run early, what was measured until then is kept, and no older record stays in
-//! its place.
+//! is written before anything is made and again between rounds, as often as that takes a
+//! twentieth of the time at most, and says that it is not over: whatever ends a run early, what was
+//! measured until then is kept (but for the last moments of one that is killed), and no older
+//! record stays in its place.
 
 mod backends;
 mod books;
+mod ceiling;
 mod events;
 mod job;
 mod opening;
@@ -14,6 +16,8 @@ mod preview;
 mod rounds;
 mod run;
 mod schedule;
+mod self_test;
+mod tables;
 mod words;
 
 use std::collections::BTreeSet;
@@ -25,6 +29,7 @@ pub use events::Event;
 pub use opening::not_begun;
 pub use preview::{CasePreview, Preview, expected_time, preview};
 pub use run::{Finished, run, unanswerable, with_causes};
+pub use self_test::{Line, self_test};
 pub use words::sentence;
 
 use crate::model::DiskModel;

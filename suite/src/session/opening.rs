@@ -31,6 +31,7 @@ pub(super) fn record(request: &Request, looked: &Preview) -> Record {
                 skipped: outlined.skipped.clone(),
                 rounds: Vec::new(),
                 warnings: Vec::new(),
+                engine_iops_max: None,
             }
         })
         .collect();

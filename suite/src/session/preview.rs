@@ -73,6 +73,14 @@ pub fn preview(request: &Request) -> Result<Preview, SessionError> {
         troubles.extend(found.troubles.drain(..).map(|trouble| trouble.error));
         survey = Some(found);
     }
+    if request.simulate.is_some() {
+        for outlined in &mut cases {
+            if plan.cases[outlined.case].workload.verify {
+                let reason = "simulated disks hold no data: there is nothing to verify";
+                outlined.skipped.push(reason.to_owned());
+            }
+        }
+    }
     let running = cases.iter().filter(|case| case.skipped.is_empty());
     let expected = rounds_time(plan, running.map(|case| &plan.cases[case.case]));
     let without_baseline = if request.baseline.is_some() {

@@ -1,15 +1,19 @@
 //! One timed round of one case: open its storage, run the job, look at the kernel's books.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::Request;
 use super::backends::back_ends;
 use super::books::Books;
+use super::ceiling::{self, Ceilings};
 use super::job;
 use super::run::{with_causes, with_help};
-use crate::engine::{Backend, Control, DeviceFile, Engine, EngineError, Progress, Storage, Target};
+use super::tables::Tables;
+use crate::engine::{
+    Backend, Control, DeviceFile, Engine, EngineError, Job, Progress, Storage, Target,
+};
 use crate::measure::Measurement;
 use crate::model::DiskModel;
 use crate::os::blockdev::Sysfs;
@@ -32,6 +36,10 @@ pub(super) struct Bench<'r> {
     sysfs: Sysfs,
     /// Disks on which I/Os never returned: nothing more is asked of them.
     silent: BTreeSet<String>,
+    /// For each case that was measured, what of it the engine's own cost follows from.
+    stripped: BTreeMap<usize, Job>,
+    ceilings: Ceilings,
+    tables: Tables,
 }
 
 impl<'r> Bench<'r> {
@@ -44,6 +52,9 @@ impl<'r> Bench<'r> {
             control: Control::new(Arc::clone(stop)),
             sysfs: Sysfs::new("/sys"),
             silent: BTreeSet::new(),
+            stripped: BTreeMap::new(),
+            ceilings: Ceilings::default(),
+            tables: Tables::new(),
         }
     }
 
@@ -77,7 +88,10 @@ impl<'r> Bench<'r> {
         let storage = Storage { target, chunk, member_bytes };
         let capacity = member_bytes * setup.disks.len() as u64;
         let seed = job::round_seed(case.workload.seed, round);
-        let job = job::job(case, storage, capacity, self.back_ends[planned], seed)?;
+        let fresh = job::wants_fresh_file(&case.workload)
+            && self.rig.is_some_and(|rig| rig.has_fresh_files(case.setup));
+        let table = self.tables.of(&self.request.plan, planned, fresh, capacity, self.rig)?;
+        let job = job::job(case, storage, capacity, self.back_ends[planned], seed, table)?;
         let devices = members.iter().map(|member| member.block_device);
         let mut books = Books::open(&self.sysfs, devices, &case.workload);
         let mut tell = |told: Progress| {
@@ -95,7 +109,15 @@ impl<'r> Bench<'r> {
         }
         let mut measured = measured.map_err(|error| with_causes(&error))?;
         measured.device = books.and_then(|books| books.close(measured.duration_ns));
+        self.stripped.extend(ceiling::stripped(&job, &measured).map(|job| (planned, job)));
         Ok(measured)
+    }
+
+    /// How many I/Os a second the engine could do of a case whose rounds came to this, if no disk
+    /// were in its way; `None` where the case is far from that, or nobody knows.
+    pub(super) fn ceiling(&mut self, planned: usize, merged: &Measurement) -> Option<f64> {
+        let job = self.stripped.get(&planned).filter(|_| ceiling::is_worth_a_look(merged))?;
+        self.ceilings.of(&mut self.engine, &self.control, job, merged)
     }
 
     /// The first disk of a setup that doesn't answer.
@@ -162,7 +184,9 @@ fn simulated(request: &Request, setup: &Setup, model: &DiskModel) -> (Target, u6
 /// Size of what a simulated disk stands for.
 pub(super) fn simulated_bytes(source: &DiskSource) -> Bytes {
     match source {
-        DiskSource::Loopback { size } | DiskSource::Directory { size, .. } => *size,
+        DiskSource::Loopback { size }
+        | DiskSource::Directory { size, .. }
+        | DiskSource::Null { size } => *size,
         DiskSource::Device { size, .. } => size.unwrap_or(SIMULATED_DEVICE),
     }
 }

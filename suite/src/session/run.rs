@@ -19,6 +19,14 @@ use crate::units::{Bytes, Nanos, Unit, human};
 /// How long unmaking is waited for when disks don't answer.
 const UNDO_TIME: Duration = Duration::from_secs(3);
 
+/// Keeping the record takes at most one part in so many of a run's time.
+const KEEPING_SHARE: u32 = 20;
+
+/// How long the engine's own limits may be looked for after the rounds: a tenth of their time, but
+/// not less or more than this.
+const ENGINE_TIME_MIN: Duration = Duration::from_millis(100);
+const ENGINE_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// How a run ended that could be begun.
 #[derive(Debug)]
 pub struct Finished {
@@ -67,6 +75,7 @@ pub fn run(
         record,
         planned: looked.cases.iter().map(|outlined| outlined.case).collect(),
         started: Instant::now(),
+        kept_last: None,
         save_error: None,
         troubles: looked.troubles,
         refused: false,
@@ -138,6 +147,8 @@ struct Story<'r> {
     /// For each case of the record, its index in the plan.
     planned: Vec<usize>,
     started: Instant,
+    /// When the record was kept last between rounds, and how long that took.
+    kept_last: Option<(Instant, Duration)>,
     save_error: Option<RecordError>,
     troubles: Vec<RigError>,
     refused: bool,
@@ -207,7 +218,10 @@ impl Story<'_> {
         let mut position = (0, 0);
         loop {
             open.retain(|case| rounds::can_go_on(&self.record.cases[*case]));
-            let Some(batch) = schedule.next(&open) else { return };
+            let Some(batch) = schedule.next(&open) else {
+                self.compare_with_engine(&mut bench);
+                return;
+            };
             position.1 += batch.iter().map(|(_, cases)| cases.len()).sum::<usize>();
             for (round, cases) in batch {
                 for case in cases {
@@ -225,6 +239,20 @@ impl Story<'_> {
             open = (0..self.planned.len())
                 .filter(|case| undecided.contains(&self.planned[*case]))
                 .collect();
+        }
+    }
+
+    /// Holds every case that kept its workers busy against what the engine can do at all, as far
+    /// as a tenth of the run's time reaches: what was measured comes first.
+    fn compare_with_engine(&mut self, bench: &mut Bench<'_>) {
+        let most = (self.started.elapsed() / 10).clamp(ENGINE_TIME_MIN, ENGINE_TIME_MAX);
+        let begun = Instant::now();
+        for (case, planned) in self.record.cases.iter_mut().zip(&self.planned) {
+            if begun.elapsed() > most || self.stop.load(Ordering::SeqCst) || bench.is_stuck() {
+                return;
+            }
+            let merged = case.merged();
+            case.engine_iops_max = merged.and_then(|merged| bench.ceiling(*planned, &merged));
         }
     }
 
@@ -257,8 +285,19 @@ impl Story<'_> {
         // Until it is over the record says that it is not: a run that is killed leaves no record
         // that could be taken for a whole one.
         self.record.interrupted = true;
-        self.judge();
-        self.save(Record::save_unsynced);
+        self.keep();
+    }
+
+    /// Writes down what there is so far: after every round, unless that would take more than its
+    /// share of the time. A record grows with every round, and is always written whole.
+    fn keep(&mut self) {
+        let now = Instant::now();
+        let due = self.kept_last.is_none_or(|(when, took)| now - when >= took * KEEPING_SHARE);
+        if due {
+            self.judge();
+            self.save(Record::save_unsynced);
+            self.kept_last = Some((Instant::now(), now.elapsed()));
+        }
     }
 
     /// What is kept of a round. One that was cut short keeps its figures, for the eye: they stand

@@ -1,8 +1,8 @@
 //! A case in words: for people in a hurry, and every parameter for those who are not.
 
 use crate::plan::{
-    Access, Blocks, Cache, Case, Data, EngineChoice, Layout, Limit, Place, Rw, Setup, Sync,
-    Workload,
+    Access, Arrivals, Blocks, Cache, Case, Data, EngineChoice, Layout, Limit, Pace, Place, Rate,
+    Rw, Setup, Sync, ThinkTime, Workload,
 };
 use crate::units::{Bytes, Nanos};
 
@@ -37,6 +37,10 @@ pub fn sentence(workload: &Workload) -> String {
         let call = if flush.data_only { "fdatasync" } else { "fsync" };
         parts.push(format!("{call} every {}", flush.writes));
     }
+    if workload.verify {
+        parts.push("verified".to_owned());
+    }
+    parts.extend(pace(workload.pace).map(|(words, _)| words));
     parts.push(match workload.limit {
         Limit::Runtime(time) => time.to_string(),
         Limit::Amount(bytes) => bytes.to_string(),
@@ -74,6 +78,11 @@ pub(super) fn parameters(case: &Case, setup: &Setup) -> Vec<(String, String)> {
     if workload.once {
         say("once", "true".to_owned());
     }
+    if let Some((_, keys)) = pace(workload.pace) {
+        for (key, value) in keys {
+            say(key, value);
+        }
+    }
     match workload.limit {
         Limit::Runtime(time) => say("runtime", time.to_string()),
         Limit::Amount(bytes) => say("amount", bytes.to_string()),
@@ -86,6 +95,9 @@ pub(super) fn parameters(case: &Case, setup: &Setup) -> Vec<(String, String)> {
     say("cache", if workload.cache == Cache::Direct { "direct" } else { "buffered" }.to_owned());
     if workload.writes() {
         write_parameters(workload, &mut say);
+    }
+    if workload.verify {
+        say("verify", "true".to_owned());
     }
     say("engine", engine_word(workload.engine).to_owned());
     if !workload.cpus.is_empty() {
@@ -117,6 +129,34 @@ fn write_parameters(workload: &Workload, say: &mut impl FnMut(&str, String)) {
         Data::Duplicate(share) => format!("duplicate {share}"),
     };
     say("data", data);
+}
+
+/// When I/Os are begun, as a part of a sentence and in the plan's keys; `None` of a closed loop.
+fn pace(pace: Pace) -> Option<(String, Vec<(&'static str, String)>)> {
+    Some(match pace {
+        Pace::Closed => return None,
+        Pace::Open { rate, arrivals, max_lateness } => {
+            let rate = match rate {
+                Rate::Iops(rate) => format!("{rate} iops"),
+                Rate::Bandwidth(_) => rate.to_string(),
+            };
+            let word = if arrivals == Arrivals::Even { "even" } else { "poisson" };
+            let words = match arrivals {
+                Arrivals::Even => format!("at {rate}"),
+                Arrivals::Poisson => format!("at {rate} (Poisson)"),
+            };
+            let mut keys = vec![("rate", rate), ("arrivals", word.to_owned())];
+            keys.extend(max_lateness.map(|most| ("max_lateness", most.to_string())));
+            (words, keys)
+        }
+        Pace::Think(ThinkTime { pause, after: 1 }) => {
+            (format!("{pause} apart"), vec![("think_time", pause.to_string())])
+        }
+        Pace::Think(ThinkTime { pause, after }) => (
+            format!("{pause} after every {after}"),
+            vec![("think_time", format!("{pause} after {after}"))],
+        ),
+    })
 }
 
 /// `None` where no place is favoured.

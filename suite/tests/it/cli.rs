@@ -56,6 +56,7 @@ fn help_is_what_it_was() {
         ("report", vec!["report", "--help"]),
         ("list", vec!["list", "--help"]),
         ("init", vec!["init", "--help"]),
+        ("self-test", vec!["self-test", "--help"]),
         ("completions", vec!["completions", "--help"]),
     ] {
         // Help shows the value of a variable that is set.
@@ -75,6 +76,23 @@ fn help_names_every_exit_code() {
         let line = format!("  {:<4} {}", exit.code(), exit.meaning());
         assert!(help.lines().any(|found| found == line), "no `{line}` in\n{help}");
     }
+}
+
+#[test]
+fn a_self_test_says_what_each_way_can_do_or_why_not() {
+    let ran = Scratch::new().run(&["self-test"]).expect(0);
+    for line in ["ring, no-ops", "null device, sync", "null device, io_uring", "memory, sync"] {
+        assert!(ran.stdout.contains(line), "no `{line}` in\n{}", ran.stdout);
+    }
+    let json = Scratch::new().run(&["self-test", "--json"]).expect(0).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let lines = json["lines"].as_array().unwrap();
+    assert_eq!(lines.len(), 9);
+    let told = |line: &serde_json::Value| {
+        line["reason"].is_string()
+            || line["rate_per_s"].as_f64().or(line["rate_bytes_per_s"].as_f64()) > Some(0.0)
+    };
+    assert!(lines.iter().all(told), "{lines:#?}");
 }
 
 #[test]

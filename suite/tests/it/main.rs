@@ -3,6 +3,8 @@
 mod cli;
 mod folders;
 mod interrupt;
+mod issued;
+mod limits;
 mod plans;
 mod readme;
 mod real;
@@ -10,3 +12,4 @@ mod sandbox;
 mod simulate;
 mod stuck;
 mod support;
+mod verify;

@@ -105,8 +105,9 @@ fn changed(workload: &Workload) -> String {
         };
     }
     let changed = changed!(
-        rw read_percent blocks queue_depth workers layout region access once limit warmup cooldown
-        cache sync flush fsync_at_end data engine cpus seed
+        rw read_percent blocks queue_depth workers layout region access once pace limit warmup
+        cooldown
+        cache sync flush fsync_at_end data verify engine cpus seed
     );
     let changed: Vec<_> = changed.into_iter().flatten().collect();
     if changed.is_empty() { "as by default".to_owned() } else { changed.join(", ") }

@@ -3,9 +3,11 @@
 mod access;
 mod choices;
 mod cost;
+mod pace;
 mod real;
 mod simulated;
 mod stuck;
+mod verify;
 
 use super::*;
 use crate::model::DiskModel;
@@ -31,6 +33,7 @@ pub(super) fn job() -> Job {
         queue_depth: 1,
         workers: 1,
         cpus: Vec::new(),
+        pace: Pace::Closed,
         warmup: Nanos(0),
         length: Length::Time(Nanos(1_000_000_000)),
         cooldown: Nanos(0),
@@ -38,6 +41,7 @@ pub(super) fn job() -> Job {
         flush_every: None,
         fsync_at_end: false,
         payload: Payload::Random,
+        verify: None,
         backend: Backend::Auto,
         seed: 1,
         series_interval: Nanos(100_000_000),

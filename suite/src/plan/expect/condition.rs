@@ -334,7 +334,7 @@ fn metric(word: Word<'_>) -> Result<At<Metric>, Fault> {
 }
 
 fn measure(word: Word<'_>) -> Result<Measure, Fault> {
-    const KNOWN: [&str; 11] = [
+    const KNOWN: [&str; 12] = [
         "iops",
         "bandwidth",
         "latency.min",
@@ -342,6 +342,7 @@ fn measure(word: Word<'_>) -> Result<Measure, Fault> {
         "latency.max",
         "latency.stddev",
         "errors",
+        "verify_errors",
         "cpu.user",
         "cpu.system",
         "cpu_per_io",
@@ -357,6 +358,7 @@ fn measure(word: Word<'_>) -> Result<Measure, Fault> {
         "latency.max" => return Ok(Measure::LatencyMax),
         "latency.stddev" => return Ok(Measure::LatencyStddev),
         "errors" => return Ok(Measure::Errors),
+        "verify_errors" => return Ok(Measure::VerifyErrors),
         "cpu.user" => return Ok(Measure::CpuUser),
         "cpu.system" => return Ok(Measure::CpuSystem),
         "cpu_per_io" => return Ok(Measure::CpuPerIo),
@@ -378,7 +380,6 @@ fn measure(word: Word<'_>) -> Result<Measure, Fault> {
             };
             return rank.map(Measure::LatencyPercentile).map_err(|error| Box::new(bad(error)));
         }
-        "verify_errors" => None,
         other if other.starts_with("trim.") => None,
         other => nearest(other, KNOWN),
     };

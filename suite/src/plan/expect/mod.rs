@@ -182,6 +182,9 @@ impl Laid<'_> {
 
 /// Why a workload can't have a figure.
 fn lack(metric: Metric, workload: &Workload) -> Option<&'static str> {
+    if metric.measure == crate::plan::Measure::VerifyErrors && !workload.verify {
+        return Some("this workload verifies nothing: it has no `verify = true`");
+    }
     match metric.kind? {
         IoKind::Read if !workload.reads() => Some("this workload reads nothing"),
         IoKind::Write if !workload.writes() => Some("this workload writes nothing"),

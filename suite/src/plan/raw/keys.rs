@@ -5,7 +5,7 @@ pub(super) const PLAN_KEYS: &[&str] =
     &["name", "description", "disks", "setups", "workloads", "expect", "run", "profiles"];
 
 /// Keys of a disk.
-pub(super) const DISK_KEYS: &[&str] = &["size", "count", "directory", "device"];
+pub(super) const DISK_KEYS: &[&str] = &["size", "count", "directory", "device", "null"];
 
 /// Keys of a setup.
 pub(super) const SETUP_KEYS: &[&str] = &["disks", "stripe", "workloads"];
@@ -25,6 +25,10 @@ pub(super) const WORKLOAD_KEYS: &[&str] = &[
     "size",
     "access",
     "once",
+    "rate",
+    "arrivals",
+    "max_lateness",
+    "think_time",
     "runtime",
     "amount",
     "warmup",
@@ -35,6 +39,7 @@ pub(super) const WORKLOAD_KEYS: &[&str] = &[
     "fdatasync_every",
     "fsync_at_end",
     "data",
+    "verify",
     "engine",
     "cpus",
     "seed",
@@ -54,18 +59,14 @@ pub(super) const PROFILE_KEYS: &[&str] = &["disks", "workloads", "run"];
 
 /// Keys that are known in other versions of the language: none of them is a typing error.
 pub(super) const OTHER_VERSIONS: &[&str] = &[
-    "arrivals",
     "at_cap",
     "confidence",
     "devices",
     "emulate",
     "filesystem",
     "min_abs",
-    "rate",
     "records",
-    "think_time",
     "time_budget",
-    "verify",
 ];
 
 /// Names that mean something else in an expectation.
@@ -92,6 +93,10 @@ const ALSO_CALLED: &[(&str, &str)] = &[
     ("end_fsync", "fsync_at_end"),
     ("cpus_allowed", "cpus"),
     ("randseed", "seed"),
+    ("rate_iops", "rate"),
+    ("iops", "rate"),
+    ("thinktime", "think_time"),
+    ("rate_process", "arrivals"),
     ("condition", "that"),
     ("reason", "why"),
     ("path", "device"),

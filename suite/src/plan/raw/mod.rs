@@ -6,6 +6,7 @@
 //! is said twice about it. Nothing here knows what a plan is for.
 
 mod keys;
+mod pace;
 mod reader;
 mod setting;
 mod syntax;
@@ -100,6 +101,7 @@ pub(super) struct DiskKeys {
     pub count: Slot<u32>,
     pub directory: Slot<String>,
     pub device: Slot<String>,
+    pub null: Slot<bool>,
     /// Whether the table has keys that are not known: one of them may be what seems missing.
     pub doubtful: bool,
 }

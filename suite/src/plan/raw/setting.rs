@@ -8,6 +8,7 @@ use crate::diag::{Diagnostic, nearest};
 use crate::units::{Bytes, Nanos, Percent};
 
 use super::super::model::{Access, Blocks, Cache, Data, EngineChoice, Layout, Place, Rw, Sync};
+use super::super::pace::{Arrivals, Rate, ThinkTime};
 use super::reader::{Reader, Value, Words, in_order};
 use super::{At, Span, Values};
 
@@ -36,6 +37,7 @@ const RW: &Words<Rw> = &[
 const LAYOUT: &Words<Layout> = &[("shared", Layout::Shared), ("partitioned", Layout::Partitioned)];
 const CACHE: &Words<Cache> = &[("direct", Cache::Direct), ("buffered", Cache::Buffered)];
 const SYNC: &Words<Sync> = &[("none", Sync::None), ("dsync", Sync::Dsync), ("sync", Sync::Sync)];
+const ARRIVALS: &Words<Arrivals> = &[("even", Arrivals::Even), ("poisson", Arrivals::Poisson)];
 const ENGINE: &Words<EngineChoice> = &[
     ("auto", EngineChoice::Auto),
     ("io_uring", EngineChoice::IoUring),
@@ -65,6 +67,10 @@ pub(in crate::plan) enum Setting {
     Size(Place),
     Access(Access),
     Once(bool),
+    Rate(Rate),
+    Arrivals(Arrivals),
+    MaxLateness(Nanos),
+    ThinkTime(ThinkTime),
     Runtime(Nanos),
     Amount(Bytes),
     Warmup(Nanos),
@@ -75,6 +81,7 @@ pub(in crate::plan) enum Setting {
     FdatasyncEvery(u32),
     FsyncAtEnd(bool),
     Data(Data),
+    Verify(bool),
     Engine(EngineChoice),
     Cpus(Vec<usize>),
     Seed(u64),
@@ -110,8 +117,15 @@ impl fmt::Display for Setting {
             Self::Access(Access::Hot { ios, region }) => {
                 write!(out, "hot:{}/{}", ios.0, region.0)
             }
-            Self::Once(on) | Self::FsyncAtEnd(on) => on.fmt(out),
-            Self::Runtime(time) | Self::Warmup(time) | Self::Cooldown(time) => time.fmt(out),
+            Self::Once(on) | Self::FsyncAtEnd(on) | Self::Verify(on) => on.fmt(out),
+            Self::Rate(rate) => rate.fmt(out),
+            Self::Arrivals(arrivals) => out.write_str(spelled(ARRIVALS, *arrivals)),
+            Self::ThinkTime(ThinkTime { pause, after: 1 }) => pause.fmt(out),
+            Self::ThinkTime(ThinkTime { pause, after }) => write!(out, "{pause}:{after}"),
+            Self::Runtime(time)
+            | Self::Warmup(time)
+            | Self::Cooldown(time)
+            | Self::MaxLateness(time) => time.fmt(out),
             Self::Amount(bytes) => bytes.fmt(out),
             Self::Cache(cache) => out.write_str(spelled(CACHE, *cache)),
             Self::Sync(sync) => out.write_str(spelled(SYNC, *sync)),
@@ -162,6 +176,10 @@ impl Reader<'_> {
             "size" => Setting::Size(self.place(key, value)?),
             "access" => Setting::Access(self.access(key, value)?),
             "once" => Setting::Once(self.switch(key, value)?),
+            "rate" => Setting::Rate(self.rate(key, value)?),
+            "arrivals" => Setting::Arrivals(self.word(key, value, ARRIVALS, &[])?),
+            "max_lateness" => Setting::MaxLateness(self.time(key, value, Nanos(0)..=longest)?),
+            "think_time" => Setting::ThinkTime(self.think_time(key, value)?),
             "runtime" => Setting::Runtime(self.time(key, value, SHORTEST..=longest)?),
             "amount" => Setting::Amount(self.bytes(key, value, AMOUNT_BYTES)?),
             "warmup" => Setting::Warmup(self.time(key, value, Nanos(0)..=longest)?),
@@ -172,6 +190,7 @@ impl Reader<'_> {
             "fdatasync_every" => Setting::FdatasyncEvery(self.flushes(key, value)?),
             "fsync_at_end" => Setting::FsyncAtEnd(self.switch(key, value)?),
             "data" => Setting::Data(self.data(key, value)?),
+            "verify" => Setting::Verify(self.switch(key, value)?),
             "engine" => Setting::Engine(self.word(key, value, ENGINE, &[])?),
             "cpus" => Setting::Cpus(self.cpus(key, value)?),
             "seed" => Setting::Seed(self.integer(key, value, 0..=i64::MAX.unsigned_abs())?),

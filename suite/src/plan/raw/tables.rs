@@ -167,6 +167,7 @@ impl Reader<'_> {
                 }
                 "directory" => disk.directory = self.slot(&key, value, Self::path),
                 "device" => disk.device = self.slot(&key, value, Self::path),
+                "null" => disk.null = self.slot(&key, value, Self::switch),
                 _ => {
                     disk.doubtful = true;
                     self.unknown_key(&key, "a disk", DISK_KEYS);

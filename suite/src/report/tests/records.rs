@@ -113,6 +113,8 @@ impl Load {
                 written_bytes: kinds.write.bytes + 65_536,
                 utilization_percent: 97.5,
             }),
+            open: None,
+            verified: None,
             faults: vec![],
             short_transfers: 0,
             clock_anomalies: 0,
@@ -187,6 +189,7 @@ pub(super) fn case(id: &str, what: &str, load: &Load, rounds: u32, seed: u64) ->
         skipped: vec![],
         rounds: rounds.collect(),
         warnings: vec![],
+        engine_iops_max: None,
     }
 }
 
