@@ -11,10 +11,19 @@ use super::sides::{Contest, Turn};
 const EXPLANATION: &str = "
 Every round runs all programs in turn, each a whole process on one CPU, in an order that changes.
 The bare loop has no latencies and no statistics; *fio default* is given the pattern alone, *fio
-best* is the fastest of several ways (below), which all record the total latency. All move zeros,
-made once. Values are medians over the rounds, ratios the medians of diskproof's by the other's
+best* is the fastest of several ways (below), which all record the total latency. What is written
+is zeros, made once. Values are medians over the rounds, ratios the medians of diskproof's by the other's
 within each round. CPU is user and system time of the whole process without what a run of 1 ms
 takes; latency is fio's `lat`, from before the submission.
+";
+
+/// How the rows without a rate are measured.
+const BESIDES: &str = "
+Instructions are callgrind's, of a long run less those of a short one, by the I/Os between them.
+The start is from `execve` to the first measured `pread`, by strace, with the record and the
+reports of diskproof on the disk. Memory is the most that `smaps_rollup` told during a run. The
+cases are one plan of diskproof and one process of fio for each. Start and cases run on all CPUs,
+and there *fio best* is one lean way without a search.
 ";
 
 /// What came of the rows.
@@ -33,12 +42,32 @@ pub(super) struct Page {
 impl Page {
     /// Whether no target is missed by more than noise.
     pub(super) fn is_good(&self) -> bool {
+        !self.standings().contains(&Standing::Missed)
+    }
+
+    /// How all targets stand.
+    fn standings(&self) -> Vec<Standing> {
         let rows = self.compared.iter().map(|(_, comparison)| comparison);
-        let mut reached = rows.flat_map(|comparison| {
-            comparison.row.targets.iter().map(|target| comparison.reached(target))
+        let reached = rows.flat_map(|comparison| {
+            comparison.row.targets.iter().map(|target| comparison.reached(target).standing)
         });
-        reached.all(|reached| reached.standing != Standing::Missed)
-            && self.extras.iter().all(|(extra, amounts)| amounts.ours <= extra.limit())
+        let extras = self.extras.iter().map(|(extra, amounts)| of_limit(*extra, amounts));
+        reached.chain(extras).collect()
+    }
+
+    /// One sentence.
+    fn summary(&self) -> String {
+        let standings = self.standings();
+        let count = |standing| standings.iter().filter(|other| **other == standing).count();
+        format!(
+            "Of {} targets {} are met, {} are missed within fio's noise, {} are missed; {} rows \
+             were not measured.",
+            standings.len(),
+            count(Standing::Met),
+            count(Standing::WithinNoise),
+            count(Standing::Missed),
+            self.missing.len()
+        )
     }
 
     /// The whole page.
@@ -56,9 +85,9 @@ impl Page {
         }
         text += "\n## Targets\n\n";
         text += &self.targets();
+        let _ = writeln!(text, "\n{}", self.summary());
         if !self.extras.is_empty() {
-            text += "\n## Besides\n\n";
-            text += &self.amounts();
+            let _ = write!(text, "\n## Besides\n{BESIDES}\n{}", self.amounts());
         }
         if !self.compared.is_empty() {
             text += "\n## How each ran\n\n";
@@ -105,7 +134,7 @@ impl Page {
             }
         }
         for (extra, amounts) in &self.extras {
-            let met = if amounts.ours <= extra.limit() { Standing::Met } else { Standing::Missed };
+            let met = of_limit(*extra, amounts);
             rows.push(vec![
                 extra.name().to_owned(),
                 format!("≤ {}", extra.shown(extra.limit())),
@@ -145,6 +174,10 @@ impl Page {
         }
         aligned(&rows)
     }
+}
+
+fn of_limit(extra: Extra, amounts: &Amounts) -> Standing {
+    if amounts.ours <= extra.limit() { Standing::Met } else { Standing::Missed }
 }
 
 fn title(figure: Figure) -> &'static str {
@@ -220,6 +253,10 @@ mod tests {
         assert!(!page.is_good());
         page.extras.push((Extra::Plan, amounts(f64::NAN)));
         let text = page.markdown();
+        assert!(text.contains(
+            "Of 3 targets 1 are met, 0 are missed within fio's noise, 2 are missed; 1 rows were \
+             not measured.\n"
+        ));
         assert!(text.contains("- /dev/null: not measured: no null disk in this build\n"));
         let met: Vec<_> = text.lines().filter(|line| line.ends_with(" yes |")).collect();
         assert_eq!(met.len(), 1, "{text}");
