@@ -12,9 +12,10 @@ const EXPLANATION: &str = "
 Every round runs all programs in turn, each a whole process on one CPU, in an order that changes.
 The bare loop has no latencies and no statistics; *fio default* is given the pattern alone, *fio
 best* is the fastest of several ways (below), which all record the total latency. What is written
-is zeros, made once. Values are medians over the rounds, ratios the medians of diskproof's by the other's
-within each round. CPU is user and system time of the whole process without what a run of 1 ms
-takes; latency is fio's `lat`, from before the submission.
+is zeros, made once. Values are medians over the rounds, ratios the medians of diskproof's by the
+other's within each round. CPU is user and system time of the whole process without what a run of
+1 ms takes; latency is fio's `lat`, from before the submission. *fio by itself* is the 10th to 90th
+percentile of a second run with defaults by the first.
 ";
 
 /// How the rows without a rate are measured.
@@ -60,10 +61,10 @@ impl Page {
         let standings = self.standings();
         let count = |standing| standings.iter().filter(|other| **other == standing).count();
         format!(
-            "Of {} targets {} are met, {} are missed within fio's noise, {} are missed; {} rows \
-             were not measured.",
-            standings.len(),
+            "Targets met: {} of {}; missed within fio's noise: {}; missed: {}. Rows not measured: \
+             {}.",
             count(Standing::Met),
+            standings.len(),
             count(Standing::WithinNoise),
             count(Standing::Missed),
             self.missing.len()
@@ -254,8 +255,7 @@ mod tests {
         page.extras.push((Extra::Plan, amounts(f64::NAN)));
         let text = page.markdown();
         assert!(text.contains(
-            "Of 3 targets 1 are met, 0 are missed within fio's noise, 2 are missed; 1 rows were \
-             not measured.\n"
+            "Targets met: 1 of 3; missed within fio's noise: 0; missed: 2. Rows not measured: 1.\n"
         ));
         assert!(text.contains("- /dev/null: not measured: no null disk in this build\n"));
         let met: Vec<_> = text.lines().filter(|line| line.ends_with(" yes |")).collect();
