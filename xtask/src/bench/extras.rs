@@ -1,10 +1,11 @@
 //! The rows without a rate: start, memory, whole plans, and instructions.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::diskproof;
 use super::figures::median;
@@ -134,7 +135,8 @@ fn commands(
     ])
 }
 
-/// By callgrind, marginal: of two runs of different lengths.
+/// By callgrind, marginal: of two runs of different lengths, and of the thread that grew most.
+/// The others watch by the clock, which goes on while callgrind makes all some fifty times slower.
 fn instructions(
     programs: &Programs,
     places: &Places<'_>,
@@ -144,30 +146,58 @@ fn instructions(
     let work = Work { rw: "randrw", block_kib: 4, depth, backend };
     let spot = places.spot(Place::Written)?;
     let manner = programs.manner();
-    let counted = |ios| -> Result<[f64; 4]> {
+    let folder = places.folder().join("callgrind");
+    let out = format!("--callgrind-out-file={}/%p", folder.display());
+    let counted = |ios| -> Result<Vec<Vec<f64>>> {
         let length = Length::Ios(ios);
         let floor = Batches::some(&work).command(&programs.floor, &work, &spot, length);
         let [default, best, ours] = commands(programs, &work, &spot, length, manner.cpu)?;
-        let mut all = [0.0; 4];
-        for (command, counted) in [floor, default, best, ours].iter().zip(&mut all) {
-            let tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"];
-            let ended = process::run(&mut under(&tool, command), manner)?;
-            *counted = collected(&ended.stderr).context("callgrind told no count")?;
-        }
-        Ok(all)
+        let count = |command: &Command| {
+            fs::create_dir(&folder)?;
+            let tool = ["valgrind", "--tool=callgrind", "--separate-threads=yes", &out];
+            process::run(&mut under(&tool, command), manner)?;
+            let counts = counts_of_threads(&folder)?;
+            fs::remove_dir_all(&folder)?;
+            Ok(counts)
+        };
+        [floor, default, best, ours].iter().map(count).collect()
     };
     let [short, long] = COUNTS;
     let (before, after) = (counted(short)?, counted(long)?);
-    let each = |index: usize| (after[index] - before[index]) / (long - short) as f64;
-    Ok(Amounts { floor: Some(each(0)), default: Some(each(1)), best: Some(each(2)), ours: each(3) })
+    let each = |index: usize| -> Result<f64> {
+        Ok(most_growth(&before[index], &after[index])? / (long - short) as f64)
+    };
+    Ok(Amounts {
+        floor: Some(each(0)?),
+        default: Some(each(1)?),
+        best: Some(each(2)?),
+        ours: each(3)?,
+    })
 }
 
-/// The sum of what callgrind counted, of a program and of the processes that it forked.
-fn collected(said: &str) -> Option<f64> {
-    let counts = said.lines().filter_map(|line| {
-        line.split_once("Collected :").and_then(|(_, count)| count.trim().parse::<f64>().ok())
-    });
-    counts.fold(None, |sum, count| Some(sum.unwrap_or(0.0) + count))
+/// What callgrind counted of each thread, in the order in which processes and threads began: the
+/// files are called PROCESS-THREAD.
+fn counts_of_threads(folder: &Path) -> Result<Vec<f64>> {
+    let mut threads = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()?.split_once('-'));
+        let Some((process, thread)) = name else { continue };
+        let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
+        let count = text.lines().find_map(|line| line.strip_prefix("totals: "));
+        let count: f64 = count.context("callgrind told no count")?.trim().parse()?;
+        threads.push((process.parse::<u32>()?, thread.parse::<u32>()?, count));
+    }
+    threads.sort_by_key(|(process, thread, _)| (*process, *thread));
+    Ok(threads.into_iter().map(|(_, _, count)| count).collect())
+}
+
+fn most_growth(before: &[f64], after: &[f64]) -> Result<f64> {
+    if before.len() != after.len() {
+        bail!("one run had {} threads, the other {}", before.len(), after.len());
+    }
+    let growth = before.iter().zip(after).map(|(before, after)| after - before);
+    growth.max_by(f64::total_cmp).context("callgrind wrote no file")
 }
 
 /// By strace of the calls that read the file. They run on all CPUs, as a person starts them.
@@ -183,7 +213,7 @@ fn start(programs: &Programs, places: &Places<'_>) -> Result<Amounts> {
             let tool = ["strace", "-f", "--seccomp-bpf", "-y", "-ttt", "-o", trace_name];
             let calls = ["-e", "trace=execve,pread64,preadv,preadv2"];
             process::run(&mut under(&[&tool[..], &calls].concat(), command), Manner::default())?;
-            let text = String::from_utf8_lossy(&std::fs::read(&trace)?).into_owned();
+            let text = String::from_utf8_lossy(&fs::read(&trace)?).into_owned();
             let first = first_io(&text, &spot.path, FEW as usize);
             seconds.push(first.context("strace saw no I/O on the file")?);
         }
@@ -270,10 +300,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_of_all_processes_are_one_sum() {
-        let said = "==7== Events    : Ir\n==7== Collected : 1000\n==8== Collected : 24\n";
-        assert_eq!(collected(said), Some(1024.0));
-        assert_eq!(collected("==7== Killed"), None);
+    fn threads_are_told_apart_and_the_one_that_grew_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, count: u32| {
+            let text = format!("summary: {count}\n\ntotals: {count}\n");
+            fs::write(folder.path().join(name), text).unwrap();
+        };
+        write("999-01", 10);
+        write("1000-01", 30);
+        write("999-02", 20);
+        write("999", 60);
+        let before = counts_of_threads(folder.path()).unwrap();
+        assert!(before.iter().zip([10.0, 20.0, 30.0]).all(|(a, b)| (a - b).abs() < 0.5));
+        write("999-02", 120);
+        let after = counts_of_threads(folder.path()).unwrap();
+        assert!((most_growth(&before, &after).unwrap() - 100.0).abs() < 0.5);
+        assert!(most_growth(&before, &after[1..]).is_err());
+        assert!(most_growth(&[], &[]).is_err());
     }
 
     #[test]

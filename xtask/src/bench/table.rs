@@ -20,7 +20,8 @@ percentile of a second run with defaults by the first.
 
 /// How the rows without a rate are measured.
 const BESIDES: &str = "
-Instructions are callgrind's, of a long run less those of a short one, by the I/Os between them.
+Instructions are callgrind's of the thread that moves the blocks, of a long run less those of a
+short one, by the I/Os between them.
 The start is from `execve` to the first measured `pread`, by strace, with the record and the
 reports of diskproof on the disk. Memory is the most that `smaps_rollup` told during a run. The
 cases are one plan of diskproof and one process of fio for each. Start and cases run on all CPUs,
