@@ -20,8 +20,6 @@ const LOOK: Duration = Duration::from_millis(10);
 pub(super) struct Ended {
     /// What it printed.
     pub stdout: String,
-    /// What it said.
-    pub stderr: String,
     /// User and system time of it and of the processes that it waited for, in nanoseconds.
     pub cpu_ns: f64,
     /// From before its start to after its end.
@@ -65,7 +63,7 @@ pub(super) fn run(command: &mut Command, manner: Manner) -> Result<Ended> {
     }
     // Nobody else of ours ends meanwhile: processes are run one after the other.
     let cpu_ns = children_cpu_ns()? - before;
-    Ok(Ended { stdout, stderr, cpu_ns, wall, memory_bytes })
+    Ok(Ended { stdout, cpu_ns, wall, memory_bytes })
 }
 
 /// The CPU that is taken where none was asked for: the last that we may use, since the first
