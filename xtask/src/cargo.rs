@@ -26,11 +26,11 @@ pub(crate) fn program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Builds the release binary of diskproof and returns where it is. Cargo's talk is shown only
-/// when the build fails or takes long.
-pub(crate) fn build_release() -> Result<PathBuf> {
+/// Builds the release binary of a package, which has its name, and returns where it is. Cargo's
+/// talk is shown only when the build fails or takes long.
+pub(crate) fn build_release(package: &str) -> Result<PathBuf> {
     let mut child = Command::new(program())
-        .args(["build", "--release", "--package", "diskproof", "--bin", "diskproof"])
+        .args(["build", "--release", "--package", package, "--bin", package])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(root())
         .stdin(Stdio::null())
@@ -39,20 +39,22 @@ pub(crate) fn build_release() -> Result<PathBuf> {
         .spawn()
         .context("can't start cargo")?;
     let talk = child.stderr.take().context("cargo has no stderr")?;
-    let talk = thread::spawn(move || relay_if_long(talk));
+    let name = package.to_owned();
+    let talk = thread::spawn(move || relay_if_long(talk, &name));
     let mut messages = String::new();
     child.stdout.take().context("cargo has no stdout")?.read_to_string(&mut messages)?;
     let status = child.wait().context("can't wait for cargo")?;
     let unshown = talk.join().unwrap_or_default();
     if !status.success() {
         show(&unshown);
-        bail!("diskproof could not be built");
+        bail!("{package} could not be built");
     }
-    executable(&messages).context("cargo built no binary called diskproof")
+    let missing = || format!("cargo built no binary called {package}");
+    executable(&messages, package).with_context(missing)
 }
 
 /// Reads cargo's stderr to its end, and shows it if that takes long. Returns what was not shown.
-fn relay_if_long(talk: impl Read + Send + 'static) -> Vec<String> {
+fn relay_if_long(talk: impl Read + Send + 'static, package: &str) -> Vec<String> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(talk).lines().map_while(Result::ok) {
@@ -70,7 +72,7 @@ fn relay_if_long(talk: impl Read + Send + 'static) -> Vec<String> {
             Err(mpsc::RecvTimeoutError::Timeout) => break,
         }
     }
-    eprintln!("building diskproof with optimisations: a first build takes some minutes");
+    eprintln!("building {package} with optimisations: a first build takes some minutes");
     show(&unshown);
     for line in lines {
         eprintln!("{line}");
@@ -85,11 +87,10 @@ fn show(lines: &[String]) {
 }
 
 /// The binary's path in cargo's messages, one JSON object a line.
-fn executable(messages: &str) -> Option<PathBuf> {
+fn executable(messages: &str, package: &str) -> Option<PathBuf> {
     messages.lines().find_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
-        let ours =
-            message["target"]["name"] == "diskproof" && message["target"]["kind"][0] == "bin";
+        let ours = message["target"]["name"] == package && message["target"]["kind"][0] == "bin";
         ours.then(|| message["executable"].as_str().map(PathBuf::from)).flatten()
     })
 }
@@ -103,7 +104,7 @@ mod tests {
         let messages = r#"{"target":{"kind":["lib"],"name":"diskproof"},"executable":null}
 {"target":{"kind":["bin"],"name":"diskproof"},"executable":"/t/release/diskproof"}
 {"reason":"build-finished","success":true}"#;
-        assert_eq!(executable(messages), Some(PathBuf::from("/t/release/diskproof")));
-        assert_eq!(executable("{}"), None);
+        assert_eq!(executable(messages, "diskproof"), Some(PathBuf::from("/t/release/diskproof")));
+        assert_eq!(executable(messages, "xtask"), None);
     }
 }

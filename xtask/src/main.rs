@@ -5,6 +5,7 @@
 
 mod bench;
 mod cargo;
+mod floor;
 mod lint;
 mod pictures;
 mod run_plan;
@@ -42,8 +43,11 @@ enum Task {
     Tidy,
     /// Draw the README's pictures of the terminal from real runs
     Pictures,
-    /// Compare with fio on one file, in turn
+    /// Compare with fio and with a bare loop, in turn, and print the table of the ratios
     Bench(bench::Options),
+    /// Move blocks in a bare loop, which `bench` compares with
+    #[command(hide = true)]
+    Floor(floor::Options),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Pictures => pictures::run(),
         Task::Bench(options) => bench::run(&options),
+        Task::Floor(options) => floor::run(&options),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

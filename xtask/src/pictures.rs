@@ -16,7 +16,7 @@ const COLUMNS: &str = "92";
 /// Runs the first plan, and once more with a limit that no disk meets, and draws what the person
 /// would see into docs/.
 pub(crate) fn run() -> Result<ExitCode> {
-    let program = cargo::build_release()?;
+    let program = cargo::build_release("diskproof")?;
     let root = cargo::root();
     let plan = root.join("plans/first.toml");
     let text = std::fs::read_to_string(&plan).context("can't read plans/first.toml")?;

@@ -13,7 +13,7 @@ use crate::cargo;
 /// The program takes this process's place, so that its exit code is ours, a signal reaches it
 /// once, and nobody is left behind who could end before it. (`cargo run` does the same with us.)
 pub(crate) fn run(args: &[OsString]) -> Result<ExitCode> {
-    let program = cargo::build_release()?;
+    let program = cargo::build_release("diskproof")?;
     let error = Command::new(&program).arg("run").args(args).exec();
     Err(error).with_context(|| format!("can't run {}", program.display()))
 }

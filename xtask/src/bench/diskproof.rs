@@ -7,9 +7,11 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::Pattern;
-use super::figures::Figures;
-use super::scratch::Scratch;
+use super::figures::Counted;
+use super::places::Spot;
+use super::process::{self, Ended, Manner};
+use super::rows::{Backend, Place, Work};
+use super::sides::Length;
 
 /// The form of the record that is read here.
 const FORMAT: u64 = 1;
@@ -23,73 +25,116 @@ pub(super) struct Diskproof {
 }
 
 impl Diskproof {
-    /// Puts what it needs beside the file that is read.
-    pub(super) fn new(program: &Path, scratch: &Scratch) -> Result<Self> {
-        let out = scratch.folder().join("out");
+    /// Puts what it needs into the folder.
+    pub(super) fn new(program: &Path, folder: &Path) -> Result<Self> {
+        let out = folder.join("out");
         fs::create_dir_all(&out)?;
-        let plan = scratch.folder().join("plan.toml");
-        Ok(Self { program: program.to_owned(), plan, out })
+        Ok(Self { program: program.to_owned(), plan: folder.join("plan.toml"), out })
     }
 
-    /// Runs a pattern on the file, one round.
-    pub(super) fn run(&self, pattern: &Pattern, file: &Path, seconds: u32) -> Result<Figures> {
-        let file = file.to_str().context("the path of the file is not UTF-8")?;
-        fs::write(&self.plan, plan(pattern, file, seconds))?;
-        let record = self.out.join("record.json");
-        let _ = fs::remove_file(&record); // so that an old one is never taken for this run's
-        let output = Command::new(&self.program)
-            .arg("run")
-            .arg(&self.plan)
-            .arg("--out")
-            .arg(&self.out)
-            .output()
-            .with_context(|| format!("can't run {}", self.program.display()))?;
-        if !output.status.success() {
-            bail!("diskproof failed: {}\n{}", output.status, text_of(&output));
-        }
+    /// The command that runs the plan.
+    pub(super) fn command(&self, plan: &str) -> Result<Command> {
+        fs::write(&self.plan, plan)?;
+        let mut command = Command::new(&self.program);
+        command.arg("run").arg(&self.plan).arg("--out").arg(&self.out);
+        Ok(command)
+    }
+
+    /// Runs a plan to its end.
+    pub(super) fn run_plan(&self, plan: &str, manner: Manner) -> Result<Ended> {
+        let _ = fs::remove_file(self.record()); // so that an old one is never taken for this run's
+        process::run(&mut self.command(plan)?, manner)
+    }
+
+    /// Runs a pattern.
+    pub(super) fn run(
+        &self,
+        work: &Work,
+        spot: &Spot,
+        length: Length,
+        manner: Manner,
+    ) -> Result<Counted> {
+        let ended = self.run_plan(&plan(work, spot, length, manner.cpu)?, manner)?;
+        let record = self.record();
         let text = fs::read_to_string(&record)
             .with_context(|| format!("diskproof wrote no {}", record.display()))?;
-        parse(&text)
+        Ok(Counted { cpu_ns: ended.cpu_ns, ..parse(&text)? })
+    }
+
+    /// Whether this build knows the null device.
+    pub(super) fn has_null(&self, work: &Work, spot: &Spot) -> Result<bool> {
+        fs::write(&self.plan, plan(work, spot, Length::Microseconds(1000), None)?)?;
+        let output = Command::new(&self.program).arg("check").arg(&self.plan).output()?;
+        Ok(output.status.success())
+    }
+
+    fn record(&self) -> PathBuf {
+        self.out.join("record.json")
     }
 }
 
-fn text_of(output: &std::process::Output) -> String {
-    let texts = [&output.stdout, &output.stderr];
-    texts.map(|text| String::from_utf8_lossy(text).trim().to_owned()).join("\n")
+/// A plan with one case of one round. All payload is zeros, as the others' is.
+pub(super) fn plan(work: &Work, spot: &Spot, length: Length, cpu: Option<usize>) -> Result<String> {
+    let Work { rw, block_kib, depth, backend } = work;
+    let mut lines = vec![disk(spot)?];
+    lines.push(format!("[setups.disk]\ndisks = [\"disk\"]\n\n[workloads.load]\nrw = \"{rw}\""));
+    lines.push(format!("block_size = \"{block_kib}KiB\"\nqueue_depth = {depth}"));
+    if *rw == "randrw" {
+        lines.push("read_percent = 70".to_owned());
+    }
+    if !work.only_reads() {
+        lines.push("data = \"zero\"".to_owned());
+    }
+    if !spot.place.is_direct() {
+        lines.push("cache = \"buffered\"".to_owned());
+    }
+    let engine = match backend {
+        Backend::Sync => "sync",
+        Backend::Ring => "io_uring",
+        Backend::Chosen => "auto",
+    };
+    lines.push(format!("engine = \"{engine}\""));
+    lines.push(match length {
+        Length::Microseconds(us) => format!("runtime = \"{us}us\""),
+        Length::Ios(ios) => format!("amount = \"{}B\"", ios * work.block_bytes()),
+    });
+    if let Some(cpu) = cpu {
+        lines.push(format!("cpus = \"{cpu}\""));
+    }
+    lines.push(END.to_owned());
+    Ok(lines.join("\n"))
 }
 
-fn plan(pattern: &Pattern, file: &str, seconds: u32) -> String {
-    let device = toml::Value::from(file);
-    let Pattern { rw, block_kib, depth, .. } = pattern;
-    format!(
-        r#"name = "bench"
-
-[disks.file]
-device = {device}
-
-[setups.file]
-disks = ["file"]
-
-[workloads.load]
-rw = "{rw}"
-block_size = "{block_kib}KiB"
-queue_depth = {depth}
-runtime = "{seconds}s"
-engine = "io_uring"
-
+/// What every plan here ends with.
+pub(super) const END: &str = r#"
 [[expect]]
-case = "file/load"
+case = "*"
 that = "errors = 0"
 
 [run]
 rounds = 1
 order = "interleaved"
-"#
-    )
+"#;
+
+/// The beginning of a plan: its name, and the one disk that it has.
+pub(super) fn disk(spot: &Spot) -> Result<String> {
+    let text = |path: &Path| -> Result<toml::Value> {
+        Ok(toml::Value::from(path.to_str().context("the path of the file is not UTF-8")?))
+    };
+    let size = format!("size = \"{}B\"", spot.bytes);
+    let disk = match spot.place {
+        Place::Null => format!("null = true\n{size}"),
+        Place::Written => {
+            let folder = spot.path.parent().context("the file is in no folder")?;
+            format!("directory = {}\n{size}", text(folder)?)
+        }
+        _ => format!("device = {}", text(&spot.path)?),
+    };
+    Ok(format!("name = \"bench\"\n\n[disks.disk]\n{disk}\n"))
 }
 
-/// Figures from a record with one case of one round.
-fn parse(text: &str) -> Result<Figures> {
+/// Counts from a record with one case of one round, without processor time.
+fn parse(text: &str) -> Result<Counted> {
     let record: Value = serde_json::from_str(text).context("the record is not JSON")?;
     if record["format"].as_u64() != Some(FORMAT) {
         bail!("the record has another format than {FORMAT}");
@@ -106,43 +151,48 @@ fn parse(text: &str) -> Result<Figures> {
         let value = measurement.pointer(path).and_then(Value::as_u64);
         value.map(|n| n as f64).with_context(|| format!("the measurement has no number at {path}"))
     };
-    let completed = number("/kinds/read/completed")?;
-    let latencies = number("/kinds/read/latency_ns/count")?;
-    let duration_ns = number("/duration_ns")?;
-    if completed < 1.0 || latencies < 1.0 || duration_ns < 1.0 {
-        bail!("diskproof read nothing");
+    let (mut ios, mut latencies, mut sum) = (0.0, 0.0, 0.0);
+    for kind in ["read", "write"] {
+        if measurement["kinds"][kind].is_null() {
+            continue;
+        }
+        let path = |of: &str| format!("/kinds/{kind}/{of}");
+        ios += number(&path("completed"))?;
+        latencies += number(&path("latency_ns/count"))?;
+        // The sum is in two halves of 64 bits, the high one first.
+        sum += number(&path("latency_ns/sum/0"))? * 2_f64.powi(64);
+        sum += number(&path("latency_ns/sum/1"))?;
     }
-    // The sum is in two halves of 64 bits, the high one first.
-    let high = number("/kinds/read/latency_ns/sum/0")?;
-    let sum = high * 2_f64.powi(64) + number("/kinds/read/latency_ns/sum/1")?;
-    let cpu_ns = number("/cpu/user_ns")? + number("/cpu/system_ns")?;
-    Ok(Figures {
-        iops: completed / (duration_ns / 1e9),
-        latency_ns: sum / latencies,
-        cpu_per_io_ns: cpu_ns / completed,
-    })
+    let duration_ns = number("/duration_ns")?;
+    if ios < 1.0 || latencies < 1.0 || duration_ns < 1.0 {
+        bail!("diskproof moved nothing");
+    }
+    Ok(Counted { ios, duration_ns, latency_ns: sum / latencies, cpu_ns: 0.0 })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::rows::ROWS;
     use super::*;
 
     const RECORD: &str = r#"{
   "format": 1,
   "cases": [{
-    "id": "file/load",
+    "id": "disk/load",
     "rounds": [{
       "round": 1, "seed": 7, "error": null,
       "measurement": {
         "duration_ns": 2000000000,
         "kinds": {
           "read": {
-            "completed": 50000, "bytes": 204800000,
-            "latency_ns": { "count": 50001, "min": 20, "max": 90, "sum": [0, 1500030000],
+            "completed": 30000, "bytes": 204800000,
+            "latency_ns": { "count": 30001, "min": 20, "max": 90, "sum": [0, 900030000],
                             "buckets": [[30, 50001]] }
+          },
+          "write": {
+            "completed": 10000, "latency_ns": { "count": 9999, "sum": [0, 99970000] }
           }
-        },
-        "cpu": { "user_ns": 100000000, "system_ns": 400000000 }
+        }
       }
     }]
   }]
@@ -150,11 +200,11 @@ mod tests {
 
     #[test]
     #[expect(clippy::float_cmp, reason = "the numbers divide without a rest")]
-    fn figures_come_from_the_one_round() {
-        let figures = parse(RECORD).unwrap();
-        assert_eq!(figures.iops, 25_000.0);
-        assert_eq!(figures.latency_ns, 30_000.0);
-        assert_eq!(figures.cpu_per_io_ns, 10_000.0);
+    fn counts_come_from_the_one_round() {
+        let counted = parse(RECORD).unwrap();
+        assert_eq!(counted.ios, 40_000.0);
+        assert_eq!(counted.duration_ns, 2e9);
+        assert_eq!(counted.latency_ns, 25_000.0);
     }
 
     #[test]
@@ -165,18 +215,28 @@ mod tests {
             parse(&record).unwrap_err().to_string()
         };
         assert!(refused("\"format\": 1", "\"format\": 2").contains("format"));
-        assert!(refused("\"completed\": 50000", "\"completed\": 0").contains("nothing"));
-        assert!(refused("\"user_ns\": 100000000, ", "").contains("/cpu/user_ns"));
+        assert!(refused("\"completed\": ", "\"complete\": ").contains("read/completed"));
+        assert!(refused("2000000000", "0").contains("nothing"));
         let unmeasured =
             r#"{"format":1,"cases":[{"rounds":[{"measurement":null,"error":"why"}]}]}"#;
         assert!(parse(unmeasured).unwrap_err().to_string().contains("why"));
     }
 
     #[test]
-    fn the_plan_is_toml_whatever_the_path() {
-        let text = plan(&super::super::PATTERNS[2], "/a \"b\"\\c", 3);
-        let plan: toml::Table = text.parse().unwrap();
-        assert_eq!(plan["disks"]["file"]["device"].as_str(), Some("/a \"b\"\\c"));
-        assert_eq!(plan["workloads"]["load"]["block_size"].as_str(), Some("128KiB"));
+    fn every_plan_is_toml_whatever_the_path() {
+        for row in &ROWS {
+            let spot = Spot { place: row.place, path: "/a \"b\"\\c/d".into(), bytes: 1 << 20 };
+            let text = plan(&row.work, &spot, Length::Microseconds(5), Some(3)).unwrap();
+            let plan: toml::Table = text.parse().unwrap();
+            let (disk, load) = (&plan["disks"]["disk"], &plan["workloads"]["load"]);
+            match row.place {
+                Place::Null => assert_eq!(disk["null"].as_bool(), Some(true)),
+                Place::Written => assert_eq!(disk["directory"].as_str(), Some("/a \"b\"\\c")),
+                _ => assert_eq!(disk["device"].as_str(), Some("/a \"b\"\\c/d")),
+            }
+            assert_eq!(load["rw"].as_str(), Some(row.work.rw));
+            assert_eq!(load.get("data").is_some(), !row.work.only_reads());
+            assert_eq!(load["cpus"].as_str(), Some("3"));
+        }
     }
 }

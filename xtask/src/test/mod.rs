@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let skip_log = SkipLog::new();
     let mut tally = Tally::default();
     if everything {
-        cargo::build_release()?;
+        cargo::build_release("diskproof")?;
     }
     for targets in target_sets() {
         let mut command = cargo_test(options, &targets);
