@@ -241,7 +241,7 @@ impl Crew {
             }
             Way::Sync => {
                 let worker = SyncWorker::new(job, files, driver, buffers, &lane.board);
-                (Worker::Sync(Box::new(worker)), SyncWorker::features(job))
+                (Worker::Sync(Box::new(worker)), SyncWorker::features(job, files))
             }
         })
     }

@@ -52,6 +52,7 @@ mod sim;
 mod stripe;
 mod sync;
 mod tally;
+mod trim;
 mod uring;
 pub mod verify;
 mod watch;

@@ -283,6 +283,7 @@ impl<'run> Simulation<'run> {
         let operation = match request.kind {
             IoKind::Read => Operation::Read,
             IoKind::Write => Operation::Write,
+            IoKind::Trim => Operation::Trim,
             IoKind::Sync => Operation::Flush,
         };
         let then_flush = self.write_through && request.kind == IoKind::Write;

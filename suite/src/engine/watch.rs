@@ -46,11 +46,11 @@ impl<'run> Watch<'run> {
         progress
     }
 
-    /// Latencies of reads and writes so far.
+    /// Latencies of reads, writes and trims so far.
     fn latency(&self) -> Histogram {
         let mut all = Histogram::default();
         for lane in self.lanes {
-            for kind in [IoKind::Read, IoKind::Write] {
+            for kind in IoKind::DATA {
                 all.merge(&lane.latency[kind].snapshot());
             }
         }

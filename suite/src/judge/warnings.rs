@@ -237,7 +237,9 @@ fn cpu_bound(merged: &Measurement) -> Option<String> {
 fn not_at_the_device(seen: &Seen) -> Option<String> {
     let remedy = match seen.kind {
         IoKind::Read => "test with a region larger than the cache, or on the raw device",
-        IoKind::Write | IoKind::Sync => "test on another file system or the raw device",
+        IoKind::Write | IoKind::Trim | IoKind::Sync => {
+            "test on another file system or the raw device"
+        }
     };
     seen.is_below(0.9).then(|| format!("{}; {remedy}", seen.describe()))
 }
@@ -270,7 +272,7 @@ fn little(merged: &Measurement) -> Option<String> {
         };
         kinds.iter().map(kind).sum()
     };
-    let expected = held(&[IoKind::Read, IoKind::Write]);
+    let expected = held(&IoKind::DATA);
     // Time in a sync is time in flight to some and not to others.
     let with_syncs = held(&IoKind::ALL);
     let off = |expected: f64| (expected - in_flight).abs() / in_flight > 0.1;

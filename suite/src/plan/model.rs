@@ -152,7 +152,7 @@ pub struct Case {
 pub struct Workload {
     /// Direction and order.
     pub rw: Rw,
-    /// Share of reads: 100 for a pure reader, 0 for a pure writer.
+    /// Share of reads: 100 for a pure reader, 0 for what only writes or trims.
     pub read_percent: Percent,
     /// Block sizes with their shares.
     pub blocks: Blocks,
@@ -206,7 +206,19 @@ impl Workload {
     /// Whether it writes.
     #[must_use]
     pub fn writes(&self) -> bool {
-        self.read_percent.0 < 100
+        self.read_percent.0 < 100 && !self.trims()
+    }
+
+    /// Whether it trims, and does nothing else.
+    #[must_use]
+    pub fn trims(&self) -> bool {
+        self.rw.is_trim()
+    }
+
+    /// Whether what is on the disk is another thing afterwards.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        self.writes() || self.trims()
     }
 
     /// Whether it syncs: between writes, or at the end.
@@ -226,6 +238,8 @@ pub enum Rw {
     RandWrite,
     ReadWrite,
     RandRw,
+    Trim,
+    RandTrim,
 }
 
 impl Rw {
@@ -238,7 +252,13 @@ impl Rw {
     /// Whether offsets are random.
     #[must_use]
     pub fn is_random(self) -> bool {
-        matches!(self, Self::RandRead | Self::RandWrite | Self::RandRw)
+        matches!(self, Self::RandRead | Self::RandWrite | Self::RandRw | Self::RandTrim)
+    }
+
+    /// Whether it gives up what is there.
+    #[must_use]
+    pub fn is_trim(self) -> bool {
+        matches!(self, Self::Trim | Self::RandTrim)
     }
 }
 

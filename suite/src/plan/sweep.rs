@@ -77,7 +77,7 @@ fn draft<'r>(raw: &'r RawWorkload, chosen: Vec<(&'r Entry, &'r At<Setting>)>) ->
     workload.pace = pace(&chosen);
     workload.read_percent = match workload.rw {
         Rw::Read | Rw::RandRead => Percent(100),
-        Rw::Write | Rw::RandWrite => Percent(0),
+        Rw::Write | Rw::RandWrite | Rw::Trim | Rw::RandTrim => Percent(0),
         Rw::ReadWrite | Rw::RandRw => share.unwrap_or(Percent(50)),
     };
     // What a point has no use for is not part of it: only a key that no point uses is an error.
@@ -91,6 +91,7 @@ fn draft<'r>(raw: &'r RawWorkload, chosen: Vec<(&'r Entry, &'r At<Setting>)>) ->
         workload.fsync_at_end = false;
         workload.data = Data::Random;
     }
+    workload.verify &= !workload.trims();
     Draft { raw, point: Point(point), chosen, workload }
 }
 

@@ -73,6 +73,8 @@ pub(super) fn whole(raw: &RawWorkload, drafts: &[Draft<'_>], errors: &mut Vec<Di
     for key in OF_WRITES {
         useless(key, writes, "nothing is written");
     }
+    let transfers = drafts.iter().any(|draft| !draft.workload.trims());
+    useless("verify", transfers, "what was trimmed holds nothing that could be checked");
 }
 
 /// What is wrong with one point of a workload, wherever it runs.
@@ -135,6 +137,17 @@ pub(super) fn point(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
 /// Whether the engine can have as many I/Os in flight as the depth asks for.
 fn engine(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
     let workload = &draft.workload;
+    if draft.sure(&["rw", "engine"]) && workload.trims() && workload.engine == EngineChoice::Libaio
+    {
+        let message = "the engine `libaio` can't trim";
+        let place = draft.place("engine");
+        errors.push(
+            Diagnostic::new("plan::conflict", message, place, "has no command for it")
+                .context(draft.place("rw"), "trims")
+                .help("use the engine `io_uring`, or `sync` for one trim at a time"),
+        );
+        return;
+    }
     if !draft.sure(&["engine", "queue_depth"]) || workload.queue_depth == 1 {
         return;
     }
@@ -193,12 +206,14 @@ pub(super) fn on_setup(draft: &Draft<'_>, setup: &SetupPoint, errors: &mut Vec<D
     if let Some(device) = &setup.device
         && draft.gives("rw")
         && draft.sure(&["read_percent"])
-        && workload.writes()
+        && workload.changes()
     {
-        let message = format!("this workload would write to a device of the setup `{name}`");
+        let (does, label) =
+            if workload.trims() { ("trim", "trims") } else { ("write to", "writes") };
+        let message = format!("this workload would {does} a device of the setup `{name}`");
         let here = draft.place("rw");
         errors.push(
-            Diagnostic::new("plan::read-only-device", message, here, "writes")
+            Diagnostic::new("plan::read-only-device", message, here, label)
                 .context(device.clone(), "opened for reading only")
                 .note("what is on a device is never written over")
                 .help(format!(
@@ -240,6 +255,9 @@ fn on_null(draft: &Draft<'_>, setup: &str, null: &Span, errors: &mut Vec<Diagnos
     if draft.gives("rw") && draft.sure(&["read_percent"]) && workload.reads() {
         let help = "let only workloads that write run there";
         wrong("rw", "there is nothing to read on", help);
+    }
+    if draft.gives("rw") && workload.trims() {
+        wrong("rw", "there is nothing to trim on", "let only workloads that write run there");
     }
     if draft.sure(&["cache"]) && workload.cache == Cache::Direct {
         wrong("cache", "there is no direct I/O on", "add `cache = \"buffered\"`");

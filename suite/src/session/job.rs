@@ -43,6 +43,7 @@ pub(super) fn job(
         },
         partitioned: workload.layout == Layout::Partitioned,
         read_percent: workload.read_percent.0,
+        trim: workload.trims(),
         blocks: workload.blocks.0.iter().map(|&(block, weight)| Mix { block, weight }).collect(),
         granularity: workload.blocks.smallest(),
         queue_depth: workload.queue_depth,
@@ -125,7 +126,7 @@ pub(super) fn is_direct(workload: &Workload) -> bool {
 /// Whether each round of a case starts on a new file, where its disks are directories: what a
 /// sequential write with an end does when a person copies a file.
 pub(super) fn wants_fresh_file(workload: &Workload) -> bool {
-    let sequential_writer = !workload.reads() && !workload.rw.is_random();
+    let sequential_writer = workload.writes() && !workload.reads() && !workload.rw.is_random();
     sequential_writer && matches!(workload.limit, Limit::Amount(_))
 }
 

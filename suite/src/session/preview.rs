@@ -206,7 +206,7 @@ fn look(request: &Request, cases: &[CasePreview]) -> Survey {
             let case = &request.plan.cases[outlined.case];
             Need {
                 setup: case.setup,
-                writes: case.workload.writes(),
+                writes: case.workload.changes(),
                 direct: job::is_direct(&case.workload),
                 fresh: job::wants_fresh_file(&case.workload),
                 block_sizes: case.workload.blocks.0.iter().map(|(size, _)| *size).collect(),

@@ -128,9 +128,11 @@ impl<'r> Bench<'r> {
 
     fn open(&self, case: &Case) -> Result<Vec<Member>, String> {
         let Some(rig) = self.rig else { return Ok(Vec::new()) };
+        let (trims, halted) = (case.workload.trims(), || self.control.stopped());
+        rig.refill(case.setup, trims, &halted).map_err(|error| with_help(&error))?;
         let access = Access {
             direct: job::is_direct(&case.workload),
-            write: case.workload.writes(),
+            write: case.workload.changes(),
             fresh: job::wants_fresh_file(&case.workload),
         };
         let members = rig.open(case.setup, access).map_err(|error| with_help(&error))?;

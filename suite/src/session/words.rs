@@ -17,6 +17,7 @@ pub fn sentence(workload: &Workload) -> String {
     let kinds = match workload.rw {
         Rw::Read | Rw::RandRead => "reads".to_owned(),
         Rw::Write | Rw::RandWrite => "writes".to_owned(),
+        Rw::Trim | Rw::RandTrim => "trims".to_owned(),
         Rw::ReadWrite | Rw::RandRw => format!("I/Os, {} reads", workload.read_percent),
     };
     let mut parts = vec![format!("{order} {} {kinds}", blocks(&workload.blocks))];
@@ -196,6 +197,8 @@ fn rw_word(rw: Rw) -> &'static str {
         Rw::RandWrite => "randwrite",
         Rw::ReadWrite => "readwrite",
         Rw::RandRw => "randrw",
+        Rw::Trim => "trim",
+        Rw::RandTrim => "randtrim",
     }
 }
 

@@ -188,6 +188,7 @@ fn lack(metric: Metric, workload: &Workload) -> Option<&'static str> {
     match metric.kind? {
         IoKind::Read if !workload.reads() => Some("this workload reads nothing"),
         IoKind::Write if !workload.writes() => Some("this workload writes nothing"),
+        IoKind::Trim if !workload.trims() => Some("this workload trims nothing"),
         IoKind::Sync if !workload.syncs() => Some("this workload syncs nothing"),
         _ => None,
     }
