@@ -89,6 +89,7 @@ impl Outcome<'_> {
                 .map(|name| share(name.clone(), Count::default()))
                 .collect(),
             backend: self.backend,
+            streams: Vec::new(),
         };
         add_all(&mut measured, counted, last, job, &self.members);
         measured

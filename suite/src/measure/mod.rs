@@ -8,6 +8,7 @@ mod histogram;
 mod series;
 #[cfg(test)]
 mod tests;
+mod together;
 mod verified;
 
 use serde::{Deserialize, Serialize};
@@ -236,6 +237,19 @@ pub struct Measurement {
     pub members: Vec<Share>,
     /// By which way the I/Os went.
     pub backend: BackendUsed,
+    /// Of several streams side by side, each; empty of a load of one kind. All above is of them
+    /// together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamMeasurement>,
+}
+
+/// What one of several streams measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamMeasurement {
+    /// Its name.
+    pub name: String,
+    /// Its figures. Processor and device are not told apart by streams.
+    pub measurement: Measurement,
 }
 
 impl Measurement {
@@ -330,6 +344,11 @@ impl Measurement {
         self.clock_anomalies += other.clock_anomalies;
         add_shares(&mut self.workers, &other.workers);
         add_shares(&mut self.members, &other.members);
+        for stream in &mut self.streams {
+            if let Some(other) = other.streams.iter().find(|other| other.name == stream.name) {
+                stream.measurement.add(&other.measurement);
+            }
+        }
     }
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn reads(latencies: impl IntoIterator<Item = u64>) -> Measurement {
             why: "the kernel lets it".to_owned(),
             features: vec!["registered files".to_owned()],
         },
+        streams: Vec::new(),
     }
 }
 

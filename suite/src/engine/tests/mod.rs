@@ -7,6 +7,7 @@ mod pace;
 mod real;
 mod simulated;
 mod stuck;
+mod together;
 mod trim;
 mod verify;
 

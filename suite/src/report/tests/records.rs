@@ -131,6 +131,7 @@ impl Load {
                 features: backend.2,
             },
             kinds,
+            streams: Vec::new(),
         }
     }
 
