@@ -27,8 +27,10 @@ const LONG_DRAIN: Nanos = Nanos(1_000_000_000);
 pub fn warnings(record: &Record, case: &CaseRecord, workload: &Workload) -> Vec<String> {
     let rounds = case.measured();
     let Some(merged) = case.merged() else { return Vec::new() };
-    let in_flight = u64::from(workload.queue_depth) * u64::from(workload.workers);
-    let closed = workload.pace == plan::Pace::Closed;
+    let loads = workload.loads();
+    let in_flight =
+        loads.iter().map(|load| u64::from(load.queue_depth) * u64::from(load.workers)).sum();
+    let closed = loads.iter().all(|load| load.pace == plan::Pace::Closed);
     let mut all = vec![
         depth_not_reached(&merged, in_flight).filter(|_| closed),
         late(&merged),

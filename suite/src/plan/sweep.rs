@@ -21,6 +21,8 @@ pub(super) struct Draft<'r> {
     pub point: Point,
     chosen: Vec<(&'r Entry, &'r At<Setting>)>,
     pub workload: Workload,
+    /// Of each of its streams.
+    pub streams: Vec<Self>,
 }
 
 /// How many points a workload has.
@@ -49,6 +51,11 @@ impl Draft<'_> {
     pub(super) fn place(&self, key: &str) -> Span {
         let found = self.chosen.iter().find(|(entry, _)| entry.key == key);
         found.map_or(self.raw.name.span.clone(), |(_, at)| at.span.clone())
+    }
+
+    /// The name of the workload, or the stream.
+    pub(super) fn name(&self) -> &str {
+        &self.raw.name.value
     }
 
     /// Whether a key is given.
@@ -92,7 +99,7 @@ fn draft<'r>(raw: &'r RawWorkload, chosen: Vec<(&'r Entry, &'r At<Setting>)>) ->
         workload.data = Data::Random;
     }
     workload.verify &= !workload.trims();
-    Draft { raw, point: Point(point), chosen, workload }
+    Draft { raw, point: Point(point), chosen, workload, streams: Vec::new() }
 }
 
 /// What the keys of a point say about when I/Os are begun.
@@ -140,6 +147,7 @@ fn defaults() -> Workload {
         engine: EngineChoice::Auto,
         cpus: Vec::new(),
         seed: SEED,
+        streams: Vec::new(),
     }
 }
 

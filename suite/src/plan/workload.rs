@@ -6,22 +6,24 @@ use crate::units::{Bytes, Nanos};
 use super::model::{Access, Cache, Data, EngineChoice, Layout, Limit, Place, Region};
 use super::pace::Pace;
 use super::profile::exclude_each_other;
-use super::raw::{At, RawWorkload, Setting, Span};
+use super::raw::{At, Entry, RawWorkload, Setting, Span};
 use super::storage::SetupPoint;
+use super::streams;
 use super::sweep::Draft;
 
 /// Memory for I/O buffers that a workload may ask for.
-const IN_FLIGHT_MAX: u64 = 8 << 30;
+pub(super) const IN_FLIGHT_MAX: u64 = 8 << 30;
 
 /// Keys that only a workload that writes has a use for.
 const OF_WRITES: [&str; 5] = ["sync", "fsync_every", "fdatasync_every", "fsync_at_end", "data"];
 
 /// What is wrong with a workload as a whole.
 pub(super) fn whole(raw: &RawWorkload, drafts: &[Draft<'_>], errors: &mut Vec<Diagnostic>) {
+    let what = if raw.is_stream { "stream" } else { "workload" };
     let name = &raw.name.value;
     let entry = |key: &str| raw.entries.iter().find(|entry| entry.key == key);
     if entry("rw").is_none() && !raw.doubtful {
-        let message = format!("the workload `{name}` has no `rw`");
+        let message = format!("the {what} `{name}` has no `rw`");
         let span = raw.name.span.clone();
         errors.push(
             Diagnostic::new("plan::missing-key", message, span, "`rw` is missing")
@@ -45,8 +47,9 @@ pub(super) fn whole(raw: &RawWorkload, drafts: &[Draft<'_>], errors: &mut Vec<Di
         return;
     }
     let mut useless = |key: &str, useful: bool, why: &str| {
-        if let Some(entry) = entry(key).filter(|_| !useful) {
-            let message = format!("`{key}` has no effect on the workload `{name}`");
+        let own = |entry: &&Entry| !useful && !raw.inherited.contains(&entry.key);
+        if let Some(entry) = entry(key).filter(own) {
+            let message = format!("`{key}` has no effect on the {what} `{name}`");
             let rw = drafts.first().map_or(raw.name.span.clone(), |draft| draft.place("rw"));
             errors.push(
                 Diagnostic::new("plan::no-effect", message, entry.key_span.clone(), why)
@@ -201,6 +204,11 @@ fn cooldown(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
 
 /// What is wrong with a workload on one setup.
 pub(super) fn on_setup(draft: &Draft<'_>, setup: &SetupPoint, errors: &mut Vec<Diagnostic>) {
+    if !draft.streams.is_empty() {
+        draft.streams.iter().for_each(|stream| on_setup(stream, setup, errors));
+        streams::on_setup(draft, setup, errors);
+        return;
+    }
     let workload = &draft.workload;
     let name = &setup.setup.name;
     if let Some(device) = &setup.device

@@ -86,6 +86,8 @@ pub(crate) fn case(id: &str, rounds: Vec<Measurement>) -> CaseRecord {
         rounds: (1..).zip(rounds).map(|(round, measured)| round_record(round, measured)).collect(),
         warnings: Vec::new(),
         engine_iops_max: None,
+        streams: Vec::new(),
+        is_stream: false,
     }
 }
 
