@@ -31,6 +31,7 @@ fn job() -> Job {
         access: Access::Uniform,
         partitioned: false,
         read_percent: 100,
+        trim: false,
         blocks: vec![Mix { block: Bytes(4096), weight: 1 }],
         granularity: Bytes(4096),
         queue_depth: 32,

@@ -25,11 +25,13 @@ pub struct DiskModel {
     pub read: Latency,
     /// Latency of a write, before its bytes.
     pub write: Latency,
+    /// Latency of a trim, of which bytes take no time; `None` for that of a write.
+    pub trim: Option<Latency>,
     /// Latency of a flush.
     pub flush: Latency,
     /// Time that each byte takes on top, in nanoseconds.
     pub ns_per_byte: f64,
-    /// The most reads and writes a second.
+    /// The most reads, writes and trims a second.
     pub iops_cap: Option<f64>,
     /// The most bytes a second.
     pub bandwidth_cap: Option<f64>,
@@ -48,6 +50,7 @@ impl Default for DiskModel {
         Self {
             read: Latency::LogNormal { median: Nanos(80_000), sigma: 0.25 },
             write: Latency::LogNormal { median: Nanos(20_000), sigma: 0.3 },
+            trim: None,
             flush: Latency::LogNormal { median: Nanos(400_000), sigma: 0.4 },
             ns_per_byte: 0.4,
             iops_cap: Some(400_000.0),
@@ -90,6 +93,8 @@ pub enum Operation {
     Read,
     /// To write.
     Write,
+    /// To give up what was written.
+    Trim,
     /// To make what was written durable.
     Flush,
 }
@@ -164,11 +169,14 @@ impl Disk {
     /// Serves one I/O that comes now. Times must not go back from call to call.
     pub fn serve(&mut self, now: Nanos, operation: Operation, bytes: u64) -> Served {
         let asked = now.0 as f64;
+        // A trim moves nothing, however long it is.
+        let bytes = if operation == Operation::Trim { 0 } else { bytes };
         let let_in = self.let_in(asked, operation, bytes);
         let started = self.after_stalls(let_in.max(self.slots[0]));
         let latency = match operation {
             Operation::Read => &self.model.read,
             Operation::Write => &self.model.write,
+            Operation::Trim => self.model.trim.as_ref().unwrap_or(&self.model.write),
             Operation::Flush => &self.model.flush,
         };
         // The draws are made in every case, so that a fault moves nothing but its own I/O.
@@ -372,6 +380,7 @@ mod tests {
         DiskModel {
             read: latency.clone(),
             write: latency.clone(),
+            trim: None,
             flush: latency,
             ns_per_byte: 0.0,
             iops_cap: None,

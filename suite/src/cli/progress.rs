@@ -259,7 +259,7 @@ fn finished(case: &str, round: u32, outcome: &Result<&Measurement, &str>) -> Str
         human(measurement.bytes(None) as f64 / lasted, Unit::BytesPerSecond),
     );
     let p99 = Percentile::parse("99").ok();
-    for kind in [IoKind::Read, IoKind::Write] {
+    for kind in IoKind::DATA {
         let latency = &measurement.kinds[kind].latency_ns;
         if let Some(value) = p99.and_then(|p99| latency.quotable_percentile(p99)) {
             let p99 = human(value as f64, Unit::Nanoseconds);

@@ -141,7 +141,7 @@ impl Buffers {
         let depth = job.queue_depth as usize;
         let reads = if job.read_percent > 0 { depth } else { 0 };
         let writes = match job.payload {
-            _ if job.read_percent >= 100 => 0,
+            _ if job.read_percent >= 100 || job.trim => 0,
             // They are the same for all, and nobody changes them, but for stamps.
             Payload::Zero if job.verify.is_none() => 1,
             _ => depth,

@@ -28,7 +28,7 @@ use super::uring::RingWorker;
 use super::verify::read_back;
 use super::watch::Watch;
 use crate::engine::{Control, DeviceFile, EngineError, Job, Pace, Progress};
-use crate::measure::{BackendUsed, Measurement};
+use crate::measure::{BackendUsed, CpuUse, Measurement};
 use crate::os::clock::monotonic_ns;
 use crate::os::cpu::{Affinity, thread_limits};
 use crate::units::Nanos;
@@ -39,55 +39,54 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How often it reports, in nanoseconds.
 pub(super) const REPORT_EVERY: u64 = 250_000_000;
 
-/// Runs a job on files, with one thread of the pool for each worker. Workers that are not pinned
-/// run where `anywhere` lets them. When it returns, its files are closed and its memory is given
-/// back, unless [`EngineError::Stuck`] says otherwise: then the pool can't be used again.
+/// Runs jobs side by side on the same files, with one thread of the pool for each worker, and
+/// returns what each measured and the processor time of all. Workers that are not pinned run where
+/// `anywhere` lets them. When it returns, its files are closed and its memory is given back, unless
+/// [`EngineError::Stuck`] says otherwise: then the pool can't be used again.
 pub(super) fn run(
     pool: &ThreadPool,
     anywhere: Affinity,
-    job: &Job,
+    jobs: &[Job],
     files: &[DeviceFile],
     control: &Control,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Measurement, EngineError> {
-    let files = Files::new(job, files);
-    let (way, why) = choose(job, &files, control)?;
-    let parts = job.queue_depth as usize * job.parts_max(files.members.len());
-    let crew = Arc::new(Crew {
-        common: Common::new(job),
-        lanes: (0..job.workers).map(|_| Lane::new(job, parts)).collect(),
-        job: job.clone(),
-        files,
-        way,
-        anywhere,
-        line: StartLine::default(),
-    });
+) -> Result<(Vec<Measurement>, CpuUse), EngineError> {
+    let mut teams = Vec::with_capacity(jobs.len());
+    for (job, common) in jobs.iter().zip(Common::of_all(jobs)) {
+        teams.push(Team::new(job, common, files, control)?);
+    }
+    let crew = Arc::new(Crew { teams, anywhere, line: StartLine::default() });
     let (sender, news) = channel();
     send_out(pool, &crew, sender);
-    let mut finished = crew.supervise(&news, control, progress)?;
-    let outcome = Outcome {
-        job,
-        members: crew.files.members.iter().map(|member| member.name.clone()).collect(),
-        start: finished.start,
-        common: &crew.common,
-        lanes: &crew.lanes,
-        workers: std::mem::take(&mut finished.workers),
-        backend: BackendUsed {
-            name: way.name().to_owned(),
-            why,
-            features: finished.features.into_iter().map(str::to_owned).collect(),
-        },
-    };
-    let flush = job.fsync_at_end && !control.stopped();
-    let syncs = if flush { last_flush(&crew.files, control)? } else { Vec::new() };
-    let mut measured = outcome.measurement(&syncs, Some(finished.meter.finish()));
-    if let Some(table) = job.verify.as_ref().filter(|_| job.read_percent < 100)
-        && !control.stopped()
-    {
-        let back = read_back(job, &crew.files, table, control, progress)?;
-        back.add_to(&mut measured);
+    let finished = crew.supervise(&news, control, progress)?;
+    let mut workers = finished.workers.into_iter();
+    let mut outcomes = Vec::with_capacity(jobs.len());
+    for (team, features) in crew.teams.iter().zip(finished.features) {
+        let outcome = Outcome {
+            job: &team.job,
+            members: team.files.members.iter().map(|member| member.name.clone()).collect(),
+            start: finished.start,
+            common: &team.common,
+            lanes: &team.lanes,
+            workers: workers.by_ref().take(team.lanes.len()).collect(),
+            backend: BackendUsed {
+                name: team.way.name().to_owned(),
+                why: team.why.clone(),
+                features: features.into_iter().map(str::to_owned).collect(),
+            },
+        };
+        let flush = team.job.fsync_at_end && !control.stopped();
+        let syncs = if flush { last_flush(&team.files, control)? } else { Vec::new() };
+        outcomes.push((team, outcome, syncs));
     }
-    Ok(measured)
+    let cpu = finished.meter.finish();
+    let mut measured = Vec::with_capacity(jobs.len());
+    for (team, outcome, syncs) in outcomes {
+        let mut one = outcome.measurement(&syncs, None);
+        team.read_back(&mut one, control, progress)?;
+        measured.push(one);
+    }
+    Ok((measured, cpu))
 }
 
 /// The error of threads that could not be made: what may limit them, and what to do about it.
@@ -143,8 +142,8 @@ impl StartLine {
 
 /// What a worker tells the watcher.
 enum News {
-    /// It is ready, with these features of its back end, or can't be.
-    Ready(Result<Vec<&'static str>, EngineError>),
+    /// This worker is ready, with these features of its back end, or can't be.
+    Ready(u32, Result<Vec<&'static str>, EngineError>),
     /// This worker has done its last I/O, if it had any, and let go of all that it used.
     Left(u32, Option<Result<Box<Done>, EngineError>>),
     /// A worker broke down, in this panic.
@@ -152,7 +151,7 @@ enum News {
 }
 
 /// Ends the load when the watcher panics, in what listens to it: nobody would hear of the end.
-struct Leash<'run>(&'run Common);
+struct Leash<'run>(&'run Crew);
 
 impl Drop for Leash<'_> {
     fn drop(&mut self) {
@@ -163,12 +162,50 @@ impl Drop for Leash<'_> {
 }
 
 /// What all workers of a job share.
-struct Crew {
+struct Team {
     job: Job,
     files: Files,
     way: Way,
+    /// Why that way.
+    why: String,
     common: Common,
     lanes: Box<[Lane]>,
+}
+
+impl Team {
+    fn new(
+        job: &Job,
+        common: Common,
+        files: &[DeviceFile],
+        control: &Control,
+    ) -> Result<Self, EngineError> {
+        let files = Files::new(job, files);
+        let (way, why) = choose(job, &files, control)?;
+        let parts = job.queue_depth as usize * job.parts_max(files.members.len());
+        let lanes = (0..job.workers).map(|_| Lane::new(job, parts)).collect();
+        Ok(Self { job: job.clone(), files, way, why, common, lanes })
+    }
+
+    /// Holds what a job left behind against what it should be, where that was asked for.
+    fn read_back(
+        &self,
+        measured: &mut Measurement,
+        control: &Control,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), EngineError> {
+        if let Some(table) = self.job.verify.as_ref().filter(|_| self.job.read_percent < 100)
+            && !control.stopped()
+        {
+            let back = read_back(&self.job, &self.files, table, control, progress)?;
+            back.add_to(measured);
+        }
+        Ok(())
+    }
+}
+
+/// All workers of all jobs, numbered through.
+struct Crew {
+    teams: Vec<Team>,
     anywhere: Affinity,
     line: StartLine,
 }
@@ -177,8 +214,46 @@ struct Crew {
 struct Finished {
     start: u64,
     workers: Vec<Done>,
-    features: Vec<&'static str>,
+    /// Of each job, those that all of its workers have.
+    features: Vec<Vec<&'static str>>,
     meter: Meter,
+}
+
+/// The workers that have left, and how.
+#[derive(Default)]
+struct Gone {
+    count: u32,
+    outcomes: Vec<(u32, Result<Box<Done>, EngineError>)>,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl Gone {
+    /// Takes note of what a worker told; false when the others had better stop.
+    fn is_well(&mut self, news: News) -> bool {
+        match news {
+            News::Ready(..) => true,
+            News::Left(number, outcome) => {
+                self.count += 1;
+                let well = matches!(outcome, Some(Ok(_)));
+                self.outcomes.extend(outcome.map(|outcome| (number, outcome)));
+                well
+            }
+            News::Lost(payload) => {
+                self.count += 1;
+                self.panic = Some(payload);
+                false
+            }
+        }
+    }
+
+    /// What they did, in the order of their numbers. Goes on with the panic of one that had one.
+    fn workers(mut self) -> Result<Vec<Done>, EngineError> {
+        if let Some(payload) = self.panic {
+            resume_unwind(payload);
+        }
+        self.outcomes.sort_by_key(|(number, _)| *number);
+        self.outcomes.into_iter().map(|(_, outcome)| outcome.map(|done| *done)).collect()
+    }
 }
 
 /// A worker of any back end.
@@ -208,27 +283,29 @@ fn send_out(pool: &ThreadPool, crew: &Arc<Crew>, sender: Sender<News>) {
 impl Crew {
     /// The life of one worker, on its thread.
     fn work(&self, number: u32, news: &Sender<News>) -> Option<Result<Done, EngineError>> {
+        let job = &self.team(number).0.job;
         let (worker, ready) = match self.prepare(number) {
             Ok((worker, features)) => (Some(worker), Ok(features)),
             Err(error) => (None, Err(error)),
         };
-        let _ = news.send(News::Ready(ready));
+        let _ = news.send(News::Ready(number, ready));
         match (worker?, self.line.wait()) {
             (_, Call::Off) => None,
-            (Worker::Ring(worker), Call::Start(start)) => Some(worker.run(&self.job, start)),
-            (Worker::Aio(worker), Call::Start(start)) => Some(worker.run(&self.job, start)),
-            (Worker::Sync(worker), Call::Start(start)) => Some(Ok(worker.run(&self.job, start))),
+            (Worker::Ring(worker), Call::Start(start)) => Some(worker.run(job, start)),
+            (Worker::Aio(worker), Call::Start(start)) => Some(worker.run(job, start)),
+            (Worker::Sync(worker), Call::Start(start)) => Some(Ok(worker.run(job, start))),
         }
     }
 
     /// Pins the thread, and allocates all that the worker will need.
     fn prepare(&self, number: u32) -> Result<(Worker<'_>, Vec<&'static str>), EngineError> {
-        self.pin(number)?;
-        let (job, files) = (&self.job, &self.files);
-        let lane = &self.lanes[number as usize];
-        let driver = Driver::new(job, number, files.members.len(), &self.common, lane);
-        let buffers = Buffers::new(job, number, files.memory_align)?;
-        Ok(match self.way {
+        let (team, own) = self.team(number);
+        self.pin(number, &team.job.cpus, own)?;
+        let (job, files) = (&team.job, &team.files);
+        let lane = &team.lanes[own as usize];
+        let driver = Driver::new(job, own, files.members.len(), &team.common, lane);
+        let buffers = Buffers::new(job, own, files.memory_align)?;
+        Ok(match team.way {
             Way::IoUring => {
                 let worker = RingWorker::new(job, files, driver, buffers, &lane.board)?;
                 let features = worker.features();
@@ -241,16 +318,45 @@ impl Crew {
             }
             Way::Sync => {
                 let worker = SyncWorker::new(job, files, driver, buffers, &lane.board);
-                (Worker::Sync(Box::new(worker)), SyncWorker::features(job))
+                (Worker::Sync(Box::new(worker)), SyncWorker::features(job, files))
             }
         })
     }
 
-    fn pin(&self, number: u32) -> Result<(), EngineError> {
-        let cpus = &self.job.cpus;
+    /// The team of a worker, and the worker's number in it.
+    fn team(&self, number: u32) -> (&Team, u32) {
+        let index = self.team_index(number);
+        let before: u32 = self.teams[..index].iter().map(|team| team.job.workers).sum();
+        (&self.teams[index], number - before)
+    }
+
+    /// Which team a worker is in: there is a thread for each worker of each job, and no other.
+    fn team_index(&self, number: u32) -> usize {
+        let ends = self.teams.iter().scan(0, |end, team| {
+            *end += team.job.workers;
+            Some(*end)
+        });
+        ends.take_while(|end| *end <= number).count()
+    }
+
+    /// How many workers there are.
+    fn workers(&self) -> u32 {
+        self.teams.iter().map(|team| team.job.workers).sum()
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.teams.iter().flat_map(|team| &team.lanes)
+    }
+
+    /// Nothing is to be submitted from this moment on, by any job.
+    fn stop(&self, at: u64) {
+        self.teams.iter().for_each(|team| team.common.stop(at));
+    }
+
+    fn pin(&self, number: u32, cpus: &[usize], own: u32) -> Result<(), EngineError> {
         let pinned = match cpus.len() {
             0 => self.anywhere.apply(),
-            some => Affinity::one(cpus[number as usize % some]).and_then(|cpu| cpu.apply()),
+            some => Affinity::one(cpus[own as usize % some]).and_then(|cpu| cpu.apply()),
         };
         pinned.map_err(|error| EngineError::Workers {
             reason: match cpus.len() {
@@ -258,7 +364,7 @@ impl Crew {
                 some => format!(
                     "worker {number} can't be pinned to CPU {}: {error}; CPUs that this process \
                      may use are {}",
-                    cpus[number as usize % some],
+                    cpus[own as usize % some],
                     self.anywhere
                 ),
             },
@@ -272,85 +378,78 @@ impl Crew {
         control: &Control,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Finished, EngineError> {
-        let mut left = self.job.workers;
+        let mut left = self.workers();
         let features = self.gather(news, &mut left)?;
         let start = monotonic_ns();
-        self.common.start(&self.job, start);
+        for team in &self.teams {
+            team.common.start(&team.job, start);
+        }
         if control.stopped() {
-            self.common.stop(start);
+            self.stop(start);
         }
         self.line.call(Call::Start(start));
-        let _leash = Leash(&self.common);
-        let mut watch = Watch::new(&self.job, &self.lanes, start);
-        let mut guard = Guard::of(control.patience(), &self.job, &self.files, start);
-        let mut meter = Meter::new(Window::of(&self.job, start));
+        let _leash = Leash(self);
+        // Jobs side by side have one time line, and one storage.
+        let first = &self.teams[0];
+        let mut watch = Watch::new(&first.job, self.lanes().collect(), start);
+        let slow = |team: &&Team| team.job.flush_every.is_some();
+        let slowest = self.teams.iter().find(slow).unwrap_or(first);
+        let mut guard = Guard::of(control.patience(), &slowest.job, &slowest.files, start);
+        let mut meter = Meter::new(Window::of(&first.job, start));
+        let paced = self.teams.iter().any(|team| team.job.pace != Pace::Closed);
         let mut next_report = start + REPORT_EVERY;
-        let mut done: Vec<(u32, Result<Box<Done>, EngineError>)> = Vec::new();
-        let mut panic = None;
-        while left > 0 {
+        let mut gone = Gone::default();
+        while gone.count < left {
             let edge = Duration::from_nanos(meter.next().saturating_sub(monotonic_ns()));
             match news.recv_timeout(LOOK_EVERY.min(edge)) {
-                Ok(News::Left(number, outcome)) => {
-                    left -= 1;
-                    if !matches!(outcome, Some(Ok(_))) {
-                        self.common.stop(monotonic_ns());
+                Ok(news) => {
+                    if !gone.is_well(news) {
+                        self.stop(monotonic_ns());
                     }
-                    done.extend(outcome.map(|outcome| (number, outcome)));
                 }
-                Ok(News::Lost(payload)) => {
-                    left -= 1;
-                    self.common.stop(monotonic_ns());
-                    panic = Some(payload);
-                }
-                Ok(News::Ready(_)) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let now = monotonic_ns();
             if control.stopped() {
-                self.common.stop(now);
+                self.stop(now);
             }
-            meter.look(now, self.common.end());
-            if self.job.pace != Pace::Closed && self.is_idle() {
+            meter.look(now, first.common.end());
+            if paced && self.is_idle() {
                 guard.idle(now);
             }
             if let Some(silence) = guard.look(now, self.returned(), control.stopped())
                 && let Some(error) = self.stuck(silence)
             {
-                self.common.stop(now);
+                self.stop(now);
                 return Err(error);
             }
-            if now >= next_report && left > 0 {
+            if now >= next_report && gone.count < left {
                 next_report = now + REPORT_EVERY;
                 progress(watch.report(now));
             }
         }
-        if let Some(payload) = panic {
-            resume_unwind(payload);
-        }
-        done.sort_by_key(|(number, _)| *number);
-        let workers = done.into_iter().map(|(_, outcome)| outcome.map(|done| *done));
-        let workers = workers.collect::<Result<_, _>>()?;
-        Ok(Finished { start, workers, features, meter })
+        Ok(Finished { start, workers: gone.workers()?, features, meter })
     }
 
-    /// Waits until every worker is ready or can't be. Returns the features that all have. When
-    /// one can't be, the others go too, and are waited for.
+    /// Waits until every worker is ready or can't be. Returns the features that all of a job have.
+    /// When one can't be, the others go too, and are waited for.
     fn gather(
         &self,
         news: &Receiver<News>,
         left: &mut u32,
-    ) -> Result<Vec<&'static str>, EngineError> {
-        let mut common: Option<Vec<&'static str>> = None;
+    ) -> Result<Vec<Vec<&'static str>>, EngineError> {
+        let mut common: Vec<Option<Vec<&'static str>>> = vec![None; self.teams.len()];
         let (mut failed, mut panic) = (None, None);
-        let mut awaited = self.job.workers;
+        let mut awaited = self.workers();
         while awaited > 0 || ((failed.is_some() || panic.is_some()) && *left > 0) {
             match news.recv() {
-                Ok(News::Ready(ready)) => {
+                Ok(News::Ready(number, ready)) => {
                     awaited -= 1;
                     match ready {
                         Err(error) => failed = failed.or(Some(error)),
-                        Ok(features) => match &mut common {
-                            None => common = Some(features),
+                        Ok(features) => match &mut common[self.team_index(number)] {
+                            known @ None => *known = Some(features),
                             Some(common) => common.retain(|one| features.contains(one)),
                         },
                     }
@@ -370,25 +469,26 @@ impl Crew {
         if let Some(payload) = panic {
             resume_unwind(payload);
         }
-        failed.map_or_else(|| Ok(common.unwrap_or_default()), Err)
+        let common = common.into_iter().map(Option::unwrap_or_default).collect();
+        failed.map_or(Ok(common), Err)
     }
 
     /// Whether no I/O is in flight.
     fn is_idle(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.board.outstanding().next().is_none())
+        self.lanes().all(|lane| lane.board.outstanding().next().is_none())
     }
 
     /// How many I/Os have come back so far.
     fn returned(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.returned.load(Relaxed)).sum()
+        self.lanes().map(|lane| lane.returned.load(Relaxed)).sum()
     }
 
     /// What is wrong when nothing has come back for so long; `None` when nothing is in flight.
     fn stuck(&self, silence: u64) -> Option<EngineError> {
-        let outstanding = || self.lanes.iter().flat_map(|lane| lane.board.outstanding());
+        let outstanding = || self.lanes().flat_map(|lane| lane.board.outstanding());
         let first = outstanding().next()?;
         let members: BTreeSet<u32> = outstanding().map(|one| one.member).collect();
-        let name = |member: u32| self.files.members[member as usize].name.clone();
+        let name = |member: u32| self.teams[0].files.members[member as usize].name.clone();
         let others = members.iter().filter(|member| **member != first.member);
         Some(EngineError::Stuck {
             disks: std::iter::once(&first.member).chain(others).map(|one| name(*one)).collect(),

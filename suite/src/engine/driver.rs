@@ -5,6 +5,7 @@
 //! load goes on; then nothing more is submitted and what is in flight is waited for. A job that
 //! ends after an amount has no cool-down: its load ends with the amount.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::offsets::Positions;
@@ -21,8 +22,9 @@ pub(super) const ERRORS_MAX: u64 = 1000;
 /// What the workers of a run share.
 #[derive(Debug)]
 pub(super) struct Common {
-    /// When to stop submitting, on the run's clock. Set back to stop early.
-    end: AtomicU64,
+    /// When to stop submitting, on the run's clock. Set back to stop early. Jobs side by side
+    /// have one end.
+    end: Arc<AtomicU64>,
     /// What is left of the amount: one for all workers, or one for each.
     amounts: Box<[Amount]>,
     positions: Positions,
@@ -32,10 +34,16 @@ impl Common {
     /// That of a run of this job.
     pub(super) fn new(job: &Job) -> Self {
         Self {
-            end: AtomicU64::new(NEVER),
+            end: Arc::new(AtomicU64::new(NEVER)),
             amounts: Amount::of(job),
             positions: Positions::default(),
         }
+    }
+
+    /// Those of jobs that run side by side, and end together.
+    pub(super) fn of_all(jobs: &[Job]) -> Vec<Self> {
+        let end = Arc::new(AtomicU64::new(NEVER));
+        jobs.iter().map(|job| Self { end: Arc::clone(&end), ..Self::new(job) }).collect()
     }
 
     /// The start line is at `start`. Called once, before any worker begins.

@@ -129,6 +129,9 @@ impl Part {
                 return true;
             }
             -result
+        } else if slot.request.kind == IoKind::Trim {
+            // Done as a whole, and answered with 0.
+            return false;
         } else {
             match member.after(self.done, result.unsigned_abs(), self.extent.len) {
                 After::Complete => {
@@ -273,7 +276,7 @@ impl<'run> Flight<'run> {
         let buffer = match request.kind {
             IoKind::Read => self.buffers.read_buffer(slot as usize),
             IoKind::Write => self.buffers.write_buffer(slot as usize, request.len as usize),
-            IoKind::Sync => 0,
+            IoKind::Trim | IoKind::Sync => 0,
         };
         if CAREFUL
             && request.kind == IoKind::Write
@@ -399,7 +402,10 @@ impl<'run> Flight<'run> {
             part: index,
             kind,
             member: extent.member,
-            address: self.buffers.arena().address(at, len as usize),
+            address: match kind {
+                IoKind::Trim => std::ptr::null_mut(),
+                _ => self.buffers.arena().address(at, len as usize),
+            },
             len,
             offset: extent.offset + u64::from(done),
         }

@@ -32,6 +32,8 @@ pub struct Job {
     pub partitioned: bool,
     /// Share of reads, 0 to 100.
     pub read_percent: u8,
+    /// Whether what is no read is a trim in place of a write.
+    pub trim: bool,
     /// Block sizes with their shares.
     pub blocks: Vec<Mix>,
     /// What all offsets are multiples of: the smallest block size.
@@ -302,7 +304,7 @@ pub struct Progress {
     pub elapsed: Nanos,
     /// Whether the measured window has begun.
     pub measuring: bool,
-    /// Reads and writes completed since the last report.
+    /// Reads, writes and trims completed since the last report.
     pub completed: u64,
     /// Bytes that they moved.
     pub bytes: u64,
@@ -310,7 +312,7 @@ pub struct Progress {
     pub since_last: Nanos,
     /// Bytes moved in the measured window so far, for jobs that end after an amount.
     pub bytes_measured: u64,
-    /// p99 latency of reads and writes so far in nanoseconds, once there are samples for it.
+    /// p99 latency of reads, writes and trims so far in nanoseconds, once there are samples for it.
     pub p99_ns: Option<u64>,
     /// After the load of a verified job, while what was written is read back: how many bytes of
     /// its region are behind, and how many there are. Of the other figures, `elapsed` is from the
@@ -330,6 +332,14 @@ pub enum EngineError {
     /// The kernel refused `libaio`.
     #[error("libaio can't be used: {reason}")]
     NoLibaio {
+        /// Why, with the remedy.
+        reason: String,
+    },
+    /// What is trimmed takes one trim at a time.
+    #[error("a queue depth of {queue_depth} can't be had for trims: {reason}")]
+    DepthOfTrims {
+        /// What was asked.
+        queue_depth: u32,
         /// Why, with the remedy.
         reason: String,
     },
@@ -386,7 +396,7 @@ impl EngineError {
     /// this reason rather than an error.
     #[must_use]
     pub fn is_missing_requirement(&self) -> bool {
-        matches!(self, Self::DepthNeedsRing { .. })
+        matches!(self, Self::DepthNeedsRing { .. } | Self::DepthOfTrims { .. })
     }
 }
 

@@ -52,6 +52,7 @@ mod sim;
 mod stripe;
 mod sync;
 mod tally;
+mod trim;
 mod uring;
 pub mod verify;
 mod watch;
@@ -64,7 +65,7 @@ use std::collections::hash_map::Entry;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::measure::Measurement;
+use crate::measure::{CpuUse, Measurement};
 use crate::os::cpu::Affinity;
 
 use job::Patience;
@@ -103,18 +104,40 @@ impl Engine {
         control: &Control,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Measurement, EngineError> {
-        assert_sound(job);
-        match &job.storage.target {
-            Target::Simulated(disks) => Ok(sim::run(job, disks, control, progress)),
+        let (mut measured, cpu) =
+            self.run_together(std::slice::from_ref(job), control, progress)?;
+        let only = measured.pop().expect("there is one measurement for each job");
+        Ok(Measurement { cpu, ..only })
+    }
+
+    /// Runs jobs side by side from one start line to their common end, on the storage of the
+    /// first, and returns what each measured, and the processor time of all together. They have
+    /// one time line, which ends after a time; their workers are their own, and so is the way to
+    /// the kernel that is chosen for each.
+    ///
+    /// # Panics
+    /// Without a job, and with jobs that make no sense, alone or beside each other: whoever builds
+    /// them has checked that.
+    pub fn run_together(
+        &mut self,
+        jobs: &[Job],
+        control: &Control,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Vec<Measurement>, Option<CpuUse>), EngineError> {
+        jobs.iter().for_each(assert_sound);
+        assert_one_time_line(jobs);
+        match &jobs[0].storage.target {
+            Target::Simulated(disks) => Ok((sim::run(jobs, disks, control, progress), None)),
             Target::Files(files) => {
                 let anywhere = self.anywhere()?;
+                let workers = jobs.iter().map(|job| job.workers).sum();
                 let outcome =
-                    crew::run(self.pool(job.workers)?, anywhere, job, files, control, progress);
+                    crew::run(self.pool(workers)?, anywhere, jobs, files, control, progress);
                 if let Err(EngineError::Stuck { .. }) = outcome {
                     // Some of its threads may never come back; the others end with it.
-                    self.pools.remove(&job.workers);
+                    self.pools.remove(&workers);
                 }
-                outcome
+                outcome.map(|(measured, cpu)| (measured, Some(cpu)))
             }
         }
     }
@@ -155,6 +178,15 @@ pub fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, EngineError> {
     Engine::new().run(job, control, progress)
+}
+
+/// Asserts that jobs can run side by side.
+fn assert_one_time_line(jobs: &[Job]) {
+    let line = |job: &Job| (job.warmup, job.length, job.cooldown, job.series_interval);
+    let same = jobs.iter().all(|job| line(job) == line(&jobs[0]));
+    let ends = |job: &Job| matches!(job.length, Length::Time(_)) && !job.fsync_at_end;
+    assert!(!jobs.is_empty() && same, "jobs side by side with time lines of their own");
+    assert!(jobs.len() == 1 || jobs.iter().all(ends), "which of the jobs ends the others?");
 }
 
 /// Asserts what the fields of a job promise.

@@ -1,7 +1,7 @@
 //! From what the workers counted to a [`Measurement`].
 
 use super::driver::{Common, Done};
-use super::tally::{Count, Counted, Fault, Lane, NEVER, Tally, Window};
+use super::tally::{Count, Counted, Fault, Lane, NEVER, Tally, Window, data};
 use crate::engine::Job;
 use crate::measure::{
     BackendUsed, CpuUse, IoFault, IoKind, KindFigures, Measurement, OpenLoop, PerKind, Series,
@@ -65,10 +65,10 @@ impl Outcome<'_> {
         };
         let open = self.open_loop();
         let counted: Vec<Counted> = self.workers.into_iter().map(|done| done.counted).collect();
-        let workers = counted.iter().enumerate().map(|(number, counted)| {
-            let [reads, writes, _] = counted.kinds;
-            share(format!("worker {number}"), sum([reads, writes]))
-        });
+        let workers = counted
+            .iter()
+            .enumerate()
+            .map(|(number, counted)| share(format!("worker {number}"), data(&counted.kinds)));
         let mut measured = Measurement {
             duration_ns: Nanos(duration),
             drain_ns: Nanos(drain),
@@ -89,6 +89,7 @@ impl Outcome<'_> {
                 .map(|name| share(name.clone(), Count::default()))
                 .collect(),
             backend: self.backend,
+            streams: Vec::new(),
         };
         add_all(&mut measured, counted, last, job, &self.members);
         measured
@@ -195,8 +196,4 @@ fn add_fault(faults: &mut Vec<IoFault>, fault: &Fault, members: &[String]) {
 
 fn share(name: String, count: Count) -> Share {
     Share { name, completed: count.ios, bytes: count.bytes }
-}
-
-fn sum(counts: [Count; 2]) -> Count {
-    Count { ios: counts[0].ios + counts[1].ios, bytes: counts[0].bytes + counts[1].bytes }
 }

@@ -15,6 +15,7 @@ use super::crew::{LOOK_EVERY, no_threads};
 use super::files::Files;
 use super::flight::ENTRIES_MAX;
 use super::guard::Guard;
+use super::trim;
 use super::uring::Ring;
 use crate::engine::{Backend, Control, EngineError, Job, prefers_ring};
 use crate::os::clock::monotonic_ns;
@@ -104,6 +105,9 @@ pub(super) fn choose(
     files: &Files,
     control: &Control,
 ) -> Result<(Way, String), EngineError> {
+    if job.trim {
+        return trim::choose(job, files, control);
+    }
     let asked = |way| (way, "as the plan asks".to_owned());
     let parts = job.parts_max(files.members.len());
     match job.backend {
@@ -189,7 +193,7 @@ pub(super) fn refusal(job: &Job, way: Way, error: &io::Error) -> EngineError {
 
 /// Makes a queue of the job's size, and reads one block of each member through it. Returns why that
 /// can't be done.
-fn try_way(
+pub(super) fn try_way(
     way: Way,
     job: &Job,
     files: &Files,

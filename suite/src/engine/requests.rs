@@ -116,6 +116,7 @@ where
 {
     let reads = u32::from(job.read_percent.min(100));
     match reads {
+        0 if job.trim => with_kinds(job, place, blocks, Always(IoKind::Trim as usize)),
         0 => with_kinds(job, place, blocks, Always(1)),
         100 => with_kinds(job, place, blocks, Always(0)),
         _ => {
@@ -195,7 +196,7 @@ impl Choice for Deck {
     }
 }
 
-/// Reads and writes.
+/// Reads and writes, or trims.
 struct Mixer<P, B, K> {
     place: P,
     blocks: B,
@@ -208,11 +209,11 @@ struct Mixer<P, B, K> {
 impl<P: Place, B: Choice, K: Choice> Mixer<P, B, K> {
     #[inline]
     fn of_block(&mut self, block: usize) -> Request {
-        let write = self.kinds.next() == 1;
+        let kind = IoKind::DATA[self.kinds.next()];
         Request {
-            kind: if write { IoKind::Write } else { IoKind::Read },
+            kind,
             len: self.sizes[block],
-            offset: self.place.place(block, write),
+            offset: self.place.place(block, kind != IoKind::Read),
         }
     }
 

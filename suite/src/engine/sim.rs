@@ -29,26 +29,29 @@ const ALARM: u32 = u32::MAX;
 /// How often it reports, in real time.
 const REPORT_EVERY: Duration = Duration::from_millis(250);
 
-/// Runs a job on simulated disks.
+/// Runs jobs side by side on the same simulated disks, and returns what each measured.
 pub(super) fn run(
-    job: &Job,
+    jobs: &[Job],
     disks: &[(String, DiskModel)],
     control: &Control,
     progress: &mut dyn FnMut(Progress),
-) -> Measurement {
-    let common = Common::new(job);
-    let lanes: Vec<Lane> = (0..job.workers).map(|_| Lane::new(job, 0)).collect();
-    let mut simulation = Simulation::new(job, disks, &common, &lanes);
-    common.start(job, 0);
+) -> Vec<Measurement> {
+    let commons = Common::of_all(jobs);
+    let of_job = |job: &Job| -> Vec<Lane> { (0..job.workers).map(|_| Lane::new(job, 0)).collect() };
+    let lanes: Vec<Vec<Lane>> = jobs.iter().map(of_job).collect();
+    let mut simulation = Simulation::new(jobs, disks, &commons, &lanes);
+    for (job, common) in jobs.iter().zip(&commons) {
+        common.start(job, 0);
+    }
     simulation.start();
-    let mut watch = Watch::new(job, &lanes, 0);
+    let mut watch = Watch::new(&jobs[0], lanes.iter().flatten().collect(), 0);
     let mut reported = Instant::now();
     let mut events: u64 = 0;
     while let Some(now) = simulation.step() {
         events += 1;
         if events.is_multiple_of(LOOK_UP) {
             if control.stopped() {
-                common.stop(now);
+                commons[0].stop(now);
             }
             if reported.elapsed() >= REPORT_EVERY {
                 reported = Instant::now();
@@ -57,26 +60,31 @@ pub(super) fn run(
         }
     }
     let mut disks_after = simulation.disks;
-    let outcome = Outcome {
-        job,
-        members: disks.iter().map(|(name, _)| name.clone()).collect(),
-        start: 0,
-        common: &common,
-        lanes: &lanes,
-        workers: simulation.workers.into_iter().map(|worker| worker.driver.finish()).collect(),
-        backend: BackendUsed {
-            name: "sim".to_owned(),
-            why: "the disks are simulated".to_owned(),
-            features: Vec::new(),
-        },
-    };
-    let ended = outcome.ended();
-    let syncs: Vec<FinalSync> = if job.fsync_at_end && !control.stopped() {
-        disks_after.iter_mut().map(|disk| final_sync(disk, ended)).collect()
-    } else {
-        Vec::new()
-    };
-    outcome.measurement(&syncs, None)
+    let mut workers = simulation.workers.into_iter().map(|worker| worker.driver.finish());
+    let mut measured = Vec::with_capacity(jobs.len());
+    for ((job, common), lanes) in jobs.iter().zip(&commons).zip(&lanes) {
+        let outcome = Outcome {
+            job,
+            members: disks.iter().map(|(name, _)| name.clone()).collect(),
+            start: 0,
+            common,
+            lanes,
+            workers: workers.by_ref().take(lanes.len()).collect(),
+            backend: BackendUsed {
+                name: "sim".to_owned(),
+                why: "the disks are simulated".to_owned(),
+                features: Vec::new(),
+            },
+        };
+        let ended = outcome.ended();
+        let syncs: Vec<FinalSync> = if job.fsync_at_end && !control.stopped() {
+            disks_after.iter_mut().map(|disk| final_sync(disk, ended)).collect()
+        } else {
+            Vec::new()
+        };
+        measured.push(outcome.measurement(&syncs, None));
+    }
+    measured
 }
 
 fn final_sync(disk: &mut Disk, now: u64) -> FinalSync {
@@ -86,11 +94,9 @@ fn final_sync(disk: &mut Disk, now: u64) -> FinalSync {
 
 /// Disks and workers, and what is going to happen.
 struct Simulation<'run> {
-    job: &'run Job,
     disks: Vec<Disk>,
     stripe: Option<StripeMap>,
-    /// Whether every write is followed by a flush of its disk before it counts as done.
-    write_through: bool,
+    /// Those of all jobs, one job's after another's.
     workers: Vec<SimWorker<'run>>,
     events: BinaryHeap<Reverse<Event>>,
     made: u64,
@@ -99,6 +105,7 @@ struct Simulation<'run> {
 }
 
 struct SimWorker<'run> {
+    job: &'run Job,
     driver: Driver<'run>,
     /// When it is to be woken, where its next I/O isn't due yet.
     alarm: Option<u64>,
@@ -142,41 +149,45 @@ impl PartialOrd for Event {
 
 impl<'run> Simulation<'run> {
     fn new(
-        job: &'run Job,
+        jobs: &'run [Job],
         disks: &[(String, DiskModel)],
-        common: &'run Common,
-        lanes: &'run [Lane],
+        commons: &'run [Common],
+        lanes: &'run [Vec<Lane>],
     ) -> Self {
-        let chunk = job.storage.chunk.filter(|_| disks.len() > 1);
+        // They are on the same storage.
+        let chunk = jobs[0].storage.chunk.filter(|_| disks.len() > 1);
         let slot =
             Slot { request: Request::FLUSH, due: 0, started: 0, parts_left: 0, failure: None };
-        let depth = job.queue_depth;
-        let workers = (0..job.workers).zip(lanes).map(|(worker, lane)| SimWorker {
-            driver: Driver::new(job, worker, disks.len(), common, lane),
-            alarm: None,
-            slots: vec![slot; depth as usize],
-            free: (0..depth).rev().collect(),
-        });
+        let of_job = |((job, common), lanes): ((&'run Job, &'run Common), &'run Vec<Lane>)| {
+            (0..job.workers).zip(lanes).map(move |(worker, lane)| SimWorker {
+                job,
+                driver: Driver::new(job, worker, disks.len(), common, lane),
+                alarm: None,
+                slots: vec![slot; job.queue_depth as usize],
+                free: (0..job.queue_depth).rev().collect(),
+            })
+        };
+        let workers: Vec<_> = jobs.iter().zip(commons).zip(lanes).flat_map(of_job).collect();
+        let depth = jobs.iter().map(|job| job.queue_depth as usize).max().unwrap_or(1);
         let disk = |(index, (_, model)): (usize, &(String, DiskModel))| {
-            Disk::new(model.clone(), sub_seed(job.seed, Stream::Disk, index as u64))
+            Disk::new(model.clone(), sub_seed(jobs[0].seed, Stream::Disk, index as u64))
         };
         Self {
-            job,
             disks: disks.iter().enumerate().map(disk).collect(),
             stripe: chunk.map(|chunk| StripeMap::new(chunk.0, disks.len())),
-            write_through: job.write_sync != WriteSync::None,
-            workers: workers.collect(),
-            events: BinaryHeap::with_capacity(depth as usize * job.workers as usize),
+            events: BinaryHeap::with_capacity(depth * workers.len()),
+            workers,
             made: 0,
-            requests: vec![Request::FLUSH; depth as usize],
-            dues: vec![0; depth as usize],
+            requests: vec![Request::FLUSH; depth],
+            dues: vec![0; depth],
         }
     }
 
     /// All workers begin, at time 0.
     fn start(&mut self) {
         for worker in 0..self.workers.len() as u32 {
-            self.workers[worker as usize].driver.start(self.job, 0);
+            let of = &mut self.workers[worker as usize];
+            of.driver.start(of.job, 0);
             self.submit(worker, 0);
         }
     }
@@ -283,9 +294,12 @@ impl<'run> Simulation<'run> {
         let operation = match request.kind {
             IoKind::Read => Operation::Read,
             IoKind::Write => Operation::Write,
+            IoKind::Trim => Operation::Trim,
             IoKind::Sync => Operation::Flush,
         };
-        let then_flush = self.write_through && request.kind == IoKind::Write;
+        // A write-through write is followed by a flush of its disk before it counts as done.
+        let write_through = of.job.write_sync != WriteSync::None;
+        let then_flush = write_through && request.kind == IoKind::Write;
         let (stripe, members) = (self.stripe, self.disks.len() as u32);
         let mut parts = 0;
         let mut serve = |extent| {

@@ -13,6 +13,7 @@ use super::pace::wait_for;
 use super::requests::Request;
 use super::stripe::Extent;
 use super::tally::Failure;
+use super::trim::{self, Trim};
 use super::verify::Verifier;
 use crate::engine::{Flush, Job, WriteSync};
 use crate::measure::IoKind;
@@ -32,6 +33,8 @@ struct Io<'run> {
     files: &'run Files,
     board: &'run Board,
     flush: fn(&File) -> io::Result<()>,
+    /// How each member is trimmed; empty where none is.
+    trims: Box<[Trim]>,
     /// Short transfers that were finished.
     short_transfers: u64,
 }
@@ -48,17 +51,26 @@ impl<'run> SyncWorker<'run> {
             Some((_, Flush::Fdatasync)) => File::sync_data,
             _ => File::sync_all,
         };
+        let trims = files.members.iter().filter(|_| job.trim).map(|one| trim::call_for(&one.file));
+        let trims = trims.collect();
         let verifier = job.verify.as_deref().map(|table| Verifier::new(table, 1));
-        Self { driver, io: Io { files, board, flush, short_transfers: 0 }, buffers, verifier }
+        Self {
+            driver,
+            io: Io { files, board, flush, trims, short_transfers: 0 },
+            buffers,
+            verifier,
+        }
     }
 
     /// What of the kernel a job uses, for the record.
-    pub(super) fn features(job: &Job) -> Vec<&'static str> {
+    pub(super) fn features(job: &Job, files: &Files) -> Vec<&'static str> {
         let mut features = Vec::new();
         if job.read_percent > 0 {
             features.push("pread");
         }
-        if job.read_percent < 100 {
+        if job.trim {
+            features.push(trim::feature(files));
+        } else if job.read_percent < 100 {
             features.push(match job.write_sync {
                 WriteSync::None => "pwrite",
                 WriteSync::Dsync => "pwritev2 with RWF_DSYNC",
@@ -116,7 +128,7 @@ impl<'run> SyncWorker<'run> {
             let at = match request.kind {
                 IoKind::Read => self.buffers.read_buffer(0),
                 IoKind::Write => self.buffers.write_buffer(0, request.len as usize),
-                IoKind::Sync => 0,
+                IoKind::Trim | IoKind::Sync => 0,
             };
             if CAREFUL
                 && request.kind == IoKind::Write
@@ -184,11 +196,17 @@ impl Io<'_> {
             return self.flush_all();
         }
         if STRIPED && let Some(stripe) = self.files.stripe {
-            return stripe
-                .split(request.offset, request.len)
-                .try_for_each(|part| self.transfer(request.kind, arena, at, part));
+            return stripe.split(request.offset, request.len).try_for_each(|part| {
+                if request.kind == IoKind::Trim {
+                    return self.trim(part);
+                }
+                self.transfer(request.kind, arena, at, part)
+            });
         }
         let whole = Extent { member: 0, offset: request.offset, at: 0, len: request.len };
+        if request.kind == IoKind::Trim {
+            return self.trim(whole);
+        }
         self.transfer(request.kind, arena, at, whole)
     }
 
@@ -228,6 +246,23 @@ impl Io<'_> {
             };
             if moved.is_ok() || !is_passing(errno, &mut attempts) {
                 return Err(Failure { errno, member: part.member, offset });
+            }
+        }
+    }
+
+    /// Gives up the part that lies on one member.
+    fn trim(&self, part: Extent) -> Result<(), Failure> {
+        self.board.launched(0, part);
+        let index = part.member as usize;
+        let (file, trim) = (&self.files.members[index].file, self.trims[index]);
+        let mut attempts = 0;
+        loop {
+            let Err(error) = trim(file, part.offset, u64::from(part.len)) else {
+                return Ok(());
+            };
+            let errno = error.raw_os_error().unwrap_or(0);
+            if !is_passing(errno, &mut attempts) {
+                return Err(Failure { errno, member: part.member, offset: part.offset });
             }
         }
     }

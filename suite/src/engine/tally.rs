@@ -50,7 +50,7 @@ pub(super) struct Lane {
     pub latency: PerKind<Recorder>,
     /// What an open loop has besides.
     pub open: Option<Box<OpenLane>>,
-    /// Reads and writes completed since the start line.
+    /// Reads, writes and trims completed since the start line.
     pub completed: AtomicU64,
     /// Bytes that they moved.
     pub bytes: AtomicU64,
@@ -94,6 +94,16 @@ impl Count {
     }
 }
 
+/// Reads, writes and trims of these counts together.
+#[inline]
+pub(super) fn data(kinds: &[Count; IoKind::ALL.len()]) -> Count {
+    let of = |kind| kinds[kind as usize];
+    IoKind::DATA.into_iter().map(of).fold(Count::default(), |sum, one| Count {
+        ios: sum.ios + one.ios,
+        bytes: sum.bytes + one.bytes,
+    })
+}
+
 /// Why an I/O failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failure {
@@ -127,8 +137,8 @@ pub(super) struct Tally<'lane> {
     returned: u64,
     /// I/Os in flight, integrated over the window.
     depth_ns: u128,
-    kinds: [Count; 3],
-    /// Reads and writes since the start line.
+    kinds: [Count; IoKind::ALL.len()],
+    /// Reads, writes and trims since the start line.
     all: Count,
     series: Intervals,
     members: Vec<Count>,
@@ -146,7 +156,7 @@ pub(super) struct Tally<'lane> {
 /// The counts of one worker when all of its I/Os are done.
 #[derive(Debug)]
 pub(super) struct Counted {
-    pub(super) kinds: [Count; 3],
+    pub(super) kinds: [Count; IoKind::ALL.len()],
     pub(super) series: Intervals,
     pub(super) members: Vec<Count>,
     pub(super) faults: Vec<Fault>,
@@ -174,7 +184,7 @@ impl<'lane> Tally<'lane> {
             in_flight: 0,
             returned: 0,
             depth_ns: 0,
-            kinds: [Count::default(); 3],
+            kinds: [Count::default(); IoKind::ALL.len()],
             all: Count::default(),
             series: Intervals::new(job.series_interval.0),
             members: vec![Count::default(); members],
@@ -336,7 +346,7 @@ impl<'lane> Tally<'lane> {
     /// Lets the caller see the counts.
     #[inline]
     pub(super) fn publish(&self) {
-        let measured = self.kinds[0].bytes + self.kinds[1].bytes;
+        let measured = self.data().bytes;
         self.lane.completed.store(self.all.ios, Relaxed);
         self.lane.bytes.store(self.all.bytes, Relaxed);
         self.lane.bytes_measured.store(measured, Relaxed);
@@ -347,9 +357,7 @@ impl<'lane> Tally<'lane> {
     pub(super) fn finish(mut self) -> Counted {
         self.publish();
         if self.members.len() == 1 {
-            let [reads, writes, _] = self.kinds;
-            self.members[0] =
-                Count { ios: reads.ios + writes.ios, bytes: reads.bytes + writes.bytes };
+            self.members[0] = self.data();
         }
         Counted {
             kinds: self.kinds,
@@ -364,6 +372,12 @@ impl<'lane> Tally<'lane> {
             verified: self.verified,
             ended: self.now,
         }
+    }
+
+    /// All of the window but syncs.
+    #[inline]
+    fn data(&self) -> Count {
+        data(&self.kinds)
     }
 
     #[inline]

@@ -22,6 +22,7 @@ use super::flight::{ENTRIES_MAX, Flight, Queue, Submission};
 use super::probe::{Way, refusal};
 use crate::engine::{EngineError, Flush, Job};
 use crate::measure::IoKind;
+use crate::os::io::PUNCH_HOLE;
 
 /// The most bytes that can be registered as one buffer.
 const FIXED_BYTES_MAX: usize = 1 << 30;
@@ -223,6 +224,9 @@ impl<const FIXED: bool> Queue for RingQueue<'_, FIXED> {
                 .build(),
             (IoKind::Write, false) => {
                 opcode::Write::new(file, address, len).offset(offset).rw_flags(flags).build()
+            }
+            (IoKind::Trim, _) => {
+                opcode::Fallocate::new(file, u64::from(len)).offset(offset).mode(PUNCH_HOLE).build()
             }
             (IoKind::Sync, _) => opcode::Fsync::new(file).flags(self.flush).build(),
         }

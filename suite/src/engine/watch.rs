@@ -12,7 +12,7 @@ const P99: Percentile = Percentile(990_000);
 
 /// Reads the lanes of a run, and remembers what was reported last.
 pub(super) struct Watch<'run> {
-    lanes: &'run [Lane],
+    lanes: Vec<&'run Lane>,
     start: u64,
     window_start: u64,
     last: u64,
@@ -22,7 +22,7 @@ pub(super) struct Watch<'run> {
 
 impl<'run> Watch<'run> {
     /// One for a run whose start line was at `start`.
-    pub(super) fn new(job: &Job, lanes: &'run [Lane], start: u64) -> Self {
+    pub(super) fn new(job: &Job, lanes: Vec<&'run Lane>, start: u64) -> Self {
         let window_start = Window::of(job, start).start;
         Self { lanes, start, window_start, last: start, completed: 0, bytes: 0 }
     }
@@ -47,11 +47,11 @@ impl<'run> Watch<'run> {
         progress
     }
 
-    /// Latencies of reads and writes so far.
+    /// Latencies of reads, writes and trims so far.
     fn latency(&self) -> Histogram {
         let mut all = Histogram::default();
-        for lane in self.lanes {
-            for kind in [IoKind::Read, IoKind::Write] {
+        for lane in &self.lanes {
+            for kind in IoKind::DATA {
                 all.merge(&lane.latency[kind].snapshot());
             }
         }

@@ -69,6 +69,7 @@ impl Plan {
     /// The plan with one more gate, on the case with this index.
     pub(super) fn expecting(mut self, case: usize, metric: Metric, test: Test) -> Self {
         self.assertions.push(Assertion {
+            stream: None,
             case,
             text: format!("{metric} as expected"),
             condition: Condition { metric, test },
@@ -96,6 +97,7 @@ fn case(id: &str) -> Case {
             setup_point: Point::default(),
             workload: name.to_owned(),
             workload_point: Point::default(),
+            stream: None,
         },
         setup: 0,
         workload: workload(),
@@ -127,5 +129,6 @@ pub(super) fn workload() -> Workload {
         engine: EngineChoice::Auto,
         cpus: Vec::new(),
         seed: 1,
+        streams: Vec::new(),
     }
 }

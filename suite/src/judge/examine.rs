@@ -17,6 +17,8 @@ pub(super) struct Court<'a> {
     pub(super) record: &'a Record,
     pub(super) baseline: Option<&'a Record>,
     cases: HashMap<&'a str, &'a CaseRecord>,
+    /// Streams, by their names.
+    streams: HashMap<String, CaseRecord>,
 }
 
 /// A verdict, and whether more rounds could change it.
@@ -73,7 +75,9 @@ pub(super) struct Matter {
 impl<'a> Court<'a> {
     pub(super) fn new(plan: &'a Plan, record: &'a Record, baseline: Option<&'a Record>) -> Self {
         let cases = record.cases.iter().map(|case| (case.id.as_str(), case)).collect();
-        Self { plan, record, baseline, cases }
+        let streams = record.cases.iter().flat_map(CaseRecord::streams_as_cases);
+        let streams = streams.map(|case| (case.id.clone(), case)).collect();
+        Self { plan, record, baseline, cases, streams }
     }
 
     /// The case with this index in the plan, if it was selected.
@@ -82,9 +86,16 @@ impl<'a> Court<'a> {
         self.cases.get(id.as_str()).copied()
     }
 
+    /// The same, or the stream of it with this name.
+    pub(super) fn part(&self, index: usize, stream: Option<&str>) -> Option<&CaseRecord> {
+        let Some(stream) = stream else { return self.case(index) };
+        let id = format!("{}/{stream}", self.plan.cases.get(index)?.id);
+        self.streams.get(&id)
+    }
+
     /// The verdict on one condition; `None` if its case was not selected.
     pub(super) fn rule(&self, assertion: &Assertion) -> Option<Ruling> {
-        let case = self.case(assertion.case)?;
+        let case = self.part(assertion.case, assertion.stream.as_deref())?;
         let mut evidence = nothing_yet(assertion);
         let (outcome, open) = match self.examine(assertion, case, &mut evidence) {
             Ok(outcome) => (outcome, false),
@@ -161,7 +172,11 @@ impl<'a> Court<'a> {
             Test::Constant(..) | Test::Between(..) => Matter::constant(whole, &figures),
             Test::Times(_, _, Against::Case(other, _))
             | Test::Within(_, Against::Case(other, _)) => {
-                self.against_case(assertion, case, *other, evidence)?
+                self.against_case(assertion, case, (*other, None), evidence)?
+            }
+            Test::Times(_, _, Against::Stream(other, stream, _))
+            | Test::Within(_, Against::Stream(other, stream, _)) => {
+                self.against_case(assertion, case, (*other, Some(stream)), evidence)?
             }
             Test::Times(_, _, Against::Baseline) | Test::Within(_, Against::Baseline) => {
                 self.against_baseline(assertion, case, &figures, evidence)?

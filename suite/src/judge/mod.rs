@@ -51,7 +51,7 @@ pub use warnings::warnings;
 
 use examine::Court;
 
-use crate::plan::{Assertion, Level, Plan};
+use crate::plan::{Assertion, CaseId, Level, Plan};
 use crate::record::{Record, Verdict};
 
 /// A verdict on every condition whose case is in the record, in the plan's order. The record is
@@ -76,10 +76,11 @@ pub fn unanswerable<'p>(
         assertion.level == Level::Gate && assertion.condition.test.needs_baseline()
     });
     let answers = gates.filter_map(|assertion| {
-        let id = plan.cases[assertion.case].id.to_string();
-        let case = record.cases.iter().find(|case| case.id == id && case.skipped.is_empty())?;
+        let whole = &plan.cases[assertion.case].id;
+        let id = CaseId { stream: assertion.stream.clone(), ..whole.clone() }.to_string();
+        let case = record.case(&id).filter(|case| case.skipped.is_empty())?;
         let metric = assertion.condition.metric;
-        Some((assertion, reference::without_answer(record, case, metric, baseline)?))
+        Some((assertion, reference::without_answer(record, &case, metric, baseline)?))
     });
     answers.collect()
 }

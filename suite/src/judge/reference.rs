@@ -1,5 +1,7 @@
 //! What a relative condition is compared with: another case of the run, or an earlier record.
 
+use std::borrow::Cow;
+
 use super::examine::{Court, Matter, Pair, Stop};
 use super::scene;
 use super::value::{Figures, Missing, trouble};
@@ -15,16 +17,18 @@ impl Court<'_> {
         &self,
         assertion: &Assertion,
         case: &CaseRecord,
-        other: usize,
+        (other, stream): (usize, Option<&str>),
         evidence: &mut Evidence,
     ) -> Result<Matter, Stop> {
-        let Some(name) = self.plan.cases.get(other).map(|other| other.id.to_string()) else {
+        let id = self.plan.cases.get(other).map(|other| other.id.clone());
+        let Some(id) = id else {
             return Err(Stop::error("the case to compare with is not in the plan"));
         };
+        let name = stream.map_or_else(|| id.to_string(), |stream| format!("{id}/{stream}"));
         evidence.reference = Some(name.clone());
-        let Some(other_case) = self.case(other) else {
+        let Some(other_case) = self.part(other, stream) else {
             return Err(Stop::error(format!(
-                "{name}, the case to compare with, was not selected: add --case '{name}'"
+                "{name}, the case to compare with, was not selected: add --case '{id}'"
             )));
         };
         if !other_case.skipped.is_empty() {
@@ -78,7 +82,7 @@ impl Court<'_> {
         let Some(baseline) = self.baseline else {
             return Err(Stop::error(NO_BASELINE));
         };
-        let earlier = comparable(self.record, case, baseline)?;
+        let earlier = &*comparable(self.record, case, baseline)?;
         if self.left_to_us(assertion.case) {
             same_backend(case, earlier, BASELINE)?;
         }
@@ -142,7 +146,7 @@ fn comparable<'r>(
     record: &Record,
     case: &CaseRecord,
     baseline: &'r Record,
-) -> Result<&'r CaseRecord, Stop> {
+) -> Result<Cow<'r, CaseRecord>, Stop> {
     if baseline.interrupted {
         return Err(Stop::error("the baseline is of a run that was stopped before its end"));
     }
@@ -154,17 +158,17 @@ fn comparable<'r>(
             word(baseline.simulated)
         )));
     }
-    let Some(earlier) = baseline.cases.iter().find(|earlier| earlier.id == case.id) else {
+    let Some(earlier) = baseline.case(&case.id) else {
         return Err(Stop::error(format!("the baseline has no case {}", case.id)));
     };
     if !earlier.skipped.is_empty() {
         let reasons = earlier.skipped.join("; ");
         return Err(Stop::error(format!("the baseline skipped this case: {reasons}")));
     }
-    if let Some(trouble) = trouble(earlier) {
+    if let Some(trouble) = trouble(&earlier) {
         return Err(Stop::error(format!("the baseline could not measure this case: {trouble}")));
     }
-    match difference(case, earlier) {
+    match difference(case, &earlier) {
         Some(difference) => Err(Stop::error(format!("the baseline did other work: {difference}"))),
         None => Ok(earlier),
     }
@@ -180,7 +184,7 @@ pub(super) fn without_answer(
 ) -> Option<String> {
     let answer = baseline.ok_or_else(|| Stop::error(NO_BASELINE)).and_then(|baseline| {
         let earlier = comparable(record, case, baseline)?;
-        reference_value(&Figures::of(metric, earlier, |_| true), BASELINE)
+        reference_value(&Figures::of(metric, &earlier, |_| true), BASELINE)
     });
     answer.err().map(|stop| stop.reason)
 }

@@ -63,7 +63,9 @@ impl Seen {
     pub(super) fn describe(&self) -> String {
         let (done, answer) = match self.kind {
             IoKind::Read => ("read", "a cache or a hole answered"),
-            IoKind::Write | IoKind::Sync => ("written", "a cache or a compression took them"),
+            IoKind::Write | IoKind::Trim | IoKind::Sync => {
+                ("written", "a cache or a compression took them")
+            }
         };
         format!(
             "the device under it saw {} of the {} {done}: {answer}",

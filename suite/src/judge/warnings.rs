@@ -27,8 +27,10 @@ const LONG_DRAIN: Nanos = Nanos(1_000_000_000);
 pub fn warnings(record: &Record, case: &CaseRecord, workload: &Workload) -> Vec<String> {
     let rounds = case.measured();
     let Some(merged) = case.merged() else { return Vec::new() };
-    let in_flight = u64::from(workload.queue_depth) * u64::from(workload.workers);
-    let closed = workload.pace == plan::Pace::Closed;
+    let loads = workload.loads();
+    let in_flight =
+        loads.iter().map(|load| u64::from(load.queue_depth) * u64::from(load.workers)).sum();
+    let closed = loads.iter().all(|load| load.pace == plan::Pace::Closed);
     let mut all = vec![
         depth_not_reached(&merged, in_flight).filter(|_| closed),
         late(&merged),
@@ -237,7 +239,9 @@ fn cpu_bound(merged: &Measurement) -> Option<String> {
 fn not_at_the_device(seen: &Seen) -> Option<String> {
     let remedy = match seen.kind {
         IoKind::Read => "test with a region larger than the cache, or on the raw device",
-        IoKind::Write | IoKind::Sync => "test on another file system or the raw device",
+        IoKind::Write | IoKind::Trim | IoKind::Sync => {
+            "test on another file system or the raw device"
+        }
     };
     seen.is_below(0.9).then(|| format!("{}; {remedy}", seen.describe()))
 }
@@ -270,7 +274,7 @@ fn little(merged: &Measurement) -> Option<String> {
         };
         kinds.iter().map(kind).sum()
     };
-    let expected = held(&[IoKind::Read, IoKind::Write]);
+    let expected = held(&IoKind::DATA);
     // Time in a sync is time in flight to some and not to others.
     let with_syncs = held(&IoKind::ALL);
     let off = |expected: f64| (expected - in_flight).abs() / in_flight > 0.1;

@@ -38,6 +38,13 @@ const KNOWN: [(i32, &str, &str); 30] = [
     (125, "ECANCELED", "cancelled"),
 ];
 
+/// What storage answers with that can't do what was asked for (`EOPNOTSUPP`).
+const NOT_SUPPORTED: i32 = 95;
+
+/// What to do where that was a trim.
+const NO_HOLES: &str = ": the file system there can't punch holes, or the device can't discard; \
+    put the disk on ext4, XFS, Btrfs or tmpfs";
+
 /// `EIO (input/output error)`, or `error number 4711` of one that storage doesn't answer with.
 fn errno_words(errno: i32) -> String {
     match KNOWN.iter().find(|(number, ..)| *number == errno) {
@@ -67,6 +74,7 @@ impl IoFault {
         let (one, many) = match self.kind {
             IoKind::Read => ("read", "reads"),
             IoKind::Write => ("write", "writes"),
+            IoKind::Trim => ("trim", "trims"),
             IoKind::Sync => ("sync", "syncs"),
         };
         let noun = if self.count == 1 { one } else { many };
@@ -80,7 +88,11 @@ impl IoFault {
             IoKind::Sync => format!("{which}on disk {disk}"),
             _ => format!("{which}on disk {disk} at byte {first_offset}"),
         };
-        format!("{count} {noun} {how}, {place}")
+        let remedy = match (self.kind, *errno) {
+            (IoKind::Trim, NOT_SUPPORTED) => NO_HOLES,
+            _ => "",
+        };
+        format!("{count} {noun} {how}, {place}{remedy}")
     }
 }
 
@@ -106,6 +118,9 @@ mod tests {
             fault(IoKind::Sync, 5, 2).describe(),
             "2 syncs failed with EIO (input/output error), the first on disk lrs"
         );
+        let trim = fault(IoKind::Trim, NOT_SUPPORTED, 1).describe();
+        assert!(trim.starts_with("1 trim failed with EOPNOTSUPP (not supported), on disk lrs at"));
+        assert!(trim.ends_with("put the disk on ext4, XFS, Btrfs or tmpfs"), "{trim}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod histogram;
 mod series;
 #[cfg(test)]
 mod tests;
+mod together;
 mod verified;
 
 use serde::{Deserialize, Serialize};
@@ -27,13 +28,18 @@ pub enum IoKind {
     Read,
     /// Data written.
     Write,
+    /// Data given up: the discard of a device, the punching of a hole in a file.
+    Trim,
     /// `fsync` and `fdatasync`: no bytes, but a latency.
     Sync,
 }
 
 impl IoKind {
     /// Every kind, in the order in which reports show them.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Sync];
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Trim, Self::Sync];
+
+    /// Those that concern bytes, and that are meant where no kind is named.
+    pub const DATA: [Self; 3] = [Self::Read, Self::Write, Self::Trim];
 
     /// The word of the plan language for it.
     #[must_use]
@@ -41,6 +47,7 @@ impl IoKind {
         match self {
             Self::Read => "read",
             Self::Write => "write",
+            Self::Trim => "trim",
             Self::Sync => "sync",
         }
     }
@@ -48,13 +55,24 @@ impl IoKind {
 
 /// One value for each kind of I/O.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(bound(
+    serialize = "T: Serialize + Default + PartialEq",
+    deserialize = "T: Deserialize<'de> + Default"
+))]
 pub struct PerKind<T> {
     /// Of reads.
     pub read: T,
     /// Of writes.
     pub write: T,
+    /// Of trims. Not in a record where there were none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub trim: T,
     /// Of syncs.
     pub sync: T,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl<T> std::ops::Index<IoKind> for PerKind<T> {
@@ -63,6 +81,7 @@ impl<T> std::ops::Index<IoKind> for PerKind<T> {
         match kind {
             IoKind::Read => &self.read,
             IoKind::Write => &self.write,
+            IoKind::Trim => &self.trim,
             IoKind::Sync => &self.sync,
         }
     }
@@ -73,6 +92,7 @@ impl<T> std::ops::IndexMut<IoKind> for PerKind<T> {
         match kind {
             IoKind::Read => &mut self.read,
             IoKind::Write => &mut self.write,
+            IoKind::Trim => &mut self.trim,
             IoKind::Sync => &mut self.sync,
         }
     }
@@ -217,6 +237,19 @@ pub struct Measurement {
     pub members: Vec<Share>,
     /// By which way the I/Os went.
     pub backend: BackendUsed,
+    /// Of several streams side by side, each; empty of a load of one kind. All above is of them
+    /// together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamMeasurement>,
+}
+
+/// What one of several streams measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamMeasurement {
+    /// Its name.
+    pub name: String,
+    /// Its figures. Processor and device are not told apart by streams.
+    pub measurement: Measurement,
 }
 
 impl Measurement {
@@ -227,7 +260,7 @@ impl Measurement {
         of_kind.map(|fault| fault.count).sum()
     }
 
-    /// I/Os of data completed in the window, of the given kind, or of reads and writes together.
+    /// I/Os of data completed in the window, of the given kind, or of all but syncs together.
     /// Syncs count only when asked for by name: they move nothing.
     #[must_use]
     pub fn completed(&self, kind: Option<IoKind>) -> u64 {
@@ -240,7 +273,7 @@ impl Measurement {
         self.sum(kind, |figures| figures.bytes)
     }
 
-    /// Latencies of the given kind, or of reads and writes merged.
+    /// Latencies of the given kind, or of reads, writes and trims merged.
     #[must_use]
     pub fn latency(&self, kind: Option<IoKind>) -> Histogram {
         if let Some(kind) = kind {
@@ -248,6 +281,7 @@ impl Measurement {
         }
         let mut merged = self.kinds.read.latency_ns.clone();
         merged.merge(&self.kinds.write.latency_ns);
+        merged.merge(&self.kinds.trim.latency_ns);
         merged
     }
 
@@ -266,7 +300,7 @@ impl Measurement {
     fn sum(&self, kind: Option<IoKind>, of: impl Fn(&KindFigures) -> u64) -> u64 {
         match kind {
             Some(kind) => of(&self.kinds[kind]),
-            None => of(&self.kinds.read) + of(&self.kinds.write),
+            None => IoKind::DATA.into_iter().map(|kind| of(&self.kinds[kind])).sum(),
         }
     }
 
@@ -310,6 +344,11 @@ impl Measurement {
         self.clock_anomalies += other.clock_anomalies;
         add_shares(&mut self.workers, &other.workers);
         add_shares(&mut self.members, &other.members);
+        for stream in &mut self.streams {
+            if let Some(other) = other.streams.iter().find(|other| other.name == stream.name) {
+                stream.measurement.add(&other.measurement);
+            }
+        }
     }
 }
 

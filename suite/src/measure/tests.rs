@@ -222,6 +222,7 @@ fn measurement(seconds: u64, reads: &[u64], depth: f64) -> Measurement {
         workers: vec![share("worker 0")],
         members: vec![share("data.0"), share("data.1")],
         backend: BackendUsed { name: "sim".to_owned(), why: String::new(), features: Vec::new() },
+        streams: Vec::new(),
     }
 }
 

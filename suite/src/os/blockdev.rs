@@ -237,15 +237,30 @@ pub fn disk_sequence(device: &File) -> io::Result<Option<u64>> {
     }
 }
 
+/// Tells an open block device that a range of it is not needed any more (`BLKDISCARD`).
+///
+/// # Errors
+/// What the kernel returns: `EOPNOTSUPP` of a device that can't.
+pub fn discard(device: &File, offset: u64, len: u64) -> io::Result<()> {
+    let range = [offset, len];
+    // SAFETY: the descriptor is open while it is borrowed, and the kernel reads two numbers of 64
+    // bits.
+    unsafe { call::discard(device.as_raw_fd(), &raw const range) }?;
+    Ok(())
+}
+
 /// Calls of linux/fs.h.
 mod call {
     use nix::libc::c_int;
-    use nix::{ioctl_read, ioctl_read_bad, request_code_read};
+    use nix::{
+        ioctl_read, ioctl_read_bad, ioctl_write_ptr_bad, request_code_none, request_code_read,
+    };
 
     ioctl_read_bad!(logical_block_size, nix::libc::BLKSSZGET, c_int);
     // Declared with `size_t` there; the kernel writes 64 bits whatever that is.
     ioctl_read_bad!(size, request_code_read!(0x12, 114, size_of::<usize>()), u64);
     ioctl_read!(disk_sequence, 0x12, 128, u64);
+    ioctl_write_ptr_bad!(discard, request_code_none!(0x12, 119), [u64; 2]);
 }
 
 fn parse_counters(text: &str) -> Option<DeviceCounters> {

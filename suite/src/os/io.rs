@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
+use nix::fcntl::{FallocateFlags, fallocate};
 use nix::libc;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
@@ -38,6 +39,15 @@ pub fn write_at_with_flags(
         )
     };
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
+}
+
+/// Mode of `fallocate` that makes a hole and leaves the size as it is.
+pub const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+
+/// Gives back the blocks that lie wholly in a range of a file; what is left of it reads as zeros.
+pub fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    let mode = FallocateFlags::from_bits_retain(PUNCH_HOLE);
+    Ok(fallocate(file, mode, offset.cast_signed(), len.cast_signed())?)
 }
 
 /// A new file that lies in memory and has no name in any folder (`memfd_create`); `name` is for

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use super::model::{Case, CaseId};
 use crate::measure::IoKind;
 use crate::units::{Percentile, Unit};
 
@@ -12,6 +13,8 @@ use crate::units::{Percentile, Unit};
 pub struct Assertion {
     /// Index into [`Plan::cases`](super::Plan::cases).
     pub case: usize,
+    /// The stream of it that is looked at; `None` for the whole.
+    pub stream: Option<String>,
     /// The condition as written.
     pub text: String,
     /// The condition.
@@ -22,6 +25,27 @@ pub struct Assertion {
     pub level: Level,
     /// Line of the condition in the plan, from 1.
     pub line: usize,
+}
+
+impl Assertion {
+    /// Streams, which stand behind the whole cases while a plan is checked, become parts of those.
+    pub(super) fn of_streams(&mut self, whole: usize, all: &[Case]) {
+        let part = |index: usize| {
+            let id = &all[index].id;
+            let of_whole = CaseId { stream: None, ..id.clone() };
+            let case = all[..whole].iter().position(|case| case.id == of_whole)?;
+            Some((case, id.stream.clone()?))
+        };
+        if let Some((case, stream)) = part(self.case) {
+            (self.case, self.stream) = (case, Some(stream));
+        }
+        if let Test::Times(_, _, against) | Test::Within(_, against) = &mut self.condition.test
+            && let Against::Case(index, text) = against
+            && let Some((case, stream)) = part(*index)
+        {
+            *against = Against::Stream(case, stream, std::mem::take(text));
+        }
+    }
 }
 
 /// Whether a condition can fail the run.
@@ -189,9 +213,17 @@ impl Test {
     /// The case that it compares with, as an index into [`Plan::cases`](super::Plan::cases).
     #[must_use]
     pub fn other_case(&self) -> Option<usize> {
+        self.other_part().map(|(case, _)| case)
+    }
+
+    /// That case, and the stream of it that is compared with, if it is one.
+    #[must_use]
+    pub fn other_part(&self) -> Option<(usize, Option<&str>)> {
         match self {
             Self::Times(_, _, Against::Case(other, _))
-            | Self::Within(_, Against::Case(other, _)) => Some(*other),
+            | Self::Within(_, Against::Case(other, _)) => Some((*other, None)),
+            Self::Times(_, _, Against::Stream(other, stream, _))
+            | Self::Within(_, Against::Stream(other, stream, _)) => Some((*other, Some(stream))),
             _ => None,
         }
     }
@@ -203,6 +235,9 @@ pub enum Against {
     /// Another case of this plan: index into [`Plan::cases`](super::Plan::cases), and the reference
     /// as written.
     Case(usize, String),
+    /// A stream of a case of this plan: index of the case, name of the stream, and the reference as
+    /// written.
+    Stream(usize, String, String),
     /// The same case in the record given by `--baseline`.
     Baseline,
 }

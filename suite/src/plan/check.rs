@@ -10,10 +10,11 @@ use crate::diag::{Diagnostic, nearest};
 
 use super::expect;
 use super::glob::{self, Pattern};
-use super::model::{Case, CaseId, Inconclusive, Order, Plan, Rounds, RunOptions, Setup};
+use super::model::{Case, CaseId, Inconclusive, Order, Plan, Rounds, RunOptions, Setup, Stream};
 use super::profile;
 use super::raw::{At, RawPlan, RawRun, RawSetup, RawWorkload, Text};
 use super::storage::{self, SetupGroup};
+use super::streams;
 use super::sweep::{self, Draft};
 use super::workload;
 
@@ -99,6 +100,7 @@ impl Errors {
 
 /// What expectations are about.
 pub(super) struct Scene {
+    /// Whole cases, and then the streams of those that have some.
     pub cases: Vec<Case>,
     /// Every setup that is named, and whether its points are known.
     pub setups: Vec<(String, bool)>,
@@ -134,11 +136,18 @@ fn build(raw: &RawPlan, profile: Option<&str>, errors: &mut Vec<Diagnostic>) -> 
     for group in &setups {
         scene.setups.push((group.raw.name.value.clone(), !group.points.is_empty()));
     }
-    let workloads = workloads(raw, &mut scene, errors);
+    let streams: Vec<_> = raw.workloads.items.iter().map(streams::laid_out).collect();
+    let workloads = workloads(raw, &streams, &mut scene, errors);
     selected(raw, &setups, errors);
     let few = cases(&setups, &workloads, &mut scene, errors);
     scene.open |= !few;
-    let assertions = expect::assertions(raw, &scene, errors);
+    let whole = scene.cases.len();
+    scene.cases.extend(stream_cases(&scene.cases));
+    let mut assertions = expect::assertions(raw, &scene, errors);
+    for assertion in &mut assertions {
+        assertion.of_streams(whole, &scene.cases);
+    }
+    scene.cases.truncate(whole);
     let points = setups.into_iter().flat_map(|group| group.points);
     Some(Plan {
         name: raw.name.as_ref()?.value.clone(),
@@ -177,20 +186,27 @@ fn sections(raw: &RawPlan, errors: &mut Vec<Diagnostic>) {
 }
 
 /// A workload of the plan's text with its points; without any if its keys are not all right.
-struct WorkloadGroup<'r> {
-    raw: &'r RawWorkload,
-    drafts: Vec<Draft<'r>>,
+pub(super) struct WorkloadGroup<'r> {
+    pub raw: &'r RawWorkload,
+    pub drafts: Vec<Draft<'r>>,
     /// Whether the points are what the author wrote.
-    known: bool,
+    pub known: bool,
 }
 
 fn workloads<'r>(
     raw: &'r RawPlan,
+    streams: &'r [Vec<RawWorkload>],
     scene: &mut Scene,
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<WorkloadGroup<'r>> {
     let mut groups = Vec::new();
-    for workload in &raw.workloads.items {
+    for (workload, streams) in raw.workloads.items.iter().zip(streams) {
+        if workload.streams.is_some() {
+            let group = streams::group(workload, streams, errors);
+            scene.workloads.push((workload.name.value.clone(), group.known));
+            groups.push(group);
+            continue;
+        }
         let count = sweep::count(workload);
         if count > CASES_MAX {
             too_many(workload, count, errors);
@@ -286,6 +302,18 @@ fn matched(raw: &RawPlan, pattern: &Text, errors: &mut Vec<Diagnostic>) -> bool 
     false
 }
 
+/// What expectations can be put on beside whole cases.
+fn stream_cases(cases: &[Case]) -> Vec<Case> {
+    let of_case = |case: &Case| {
+        let id = |stream: &Stream| CaseId { stream: Some(stream.name.clone()), ..case.id.clone() };
+        let streams = case.workload.streams.iter();
+        let cases = streams.map(|one| (id(one), one.workload.clone()));
+        let setup = case.setup;
+        cases.map(|(id, workload)| Case { id, setup, workload }).collect::<Vec<_>>()
+    };
+    cases.iter().flat_map(of_case).collect()
+}
+
 /// Makes the cases; whether there are not too many.
 fn cases(
     setups: &[SetupGroup<'_>],
@@ -326,6 +354,7 @@ fn case_id(setup: &Setup, workload: &At<String>, draft: &Draft<'_>) -> CaseId {
         setup_point: setup.point.clone(),
         workload: workload.value.clone(),
         workload_point: draft.point.clone(),
+        stream: None,
     }
 }
 

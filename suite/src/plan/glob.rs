@@ -1,15 +1,25 @@
 //! Patterns over names and cases: `*` stands for any run of characters, `?` for one.
 
-use super::model::{CaseId, Point};
+use super::model::{Case, CaseId, Point};
 
 /// Whether a pattern over cases matches one of them.
 ///
 /// A pattern is compared with `setup/workload`. Without brackets it matches every point of a
 /// sweep; `[key=value,…]` behind the setup or the workload asks for points that have each of
-/// these values, whatever their others are. Only `*` and `?` are special.
+/// these values, whatever their others are. A third part, `setup/workload/stream`, asks for
+/// streams, which no pattern without it matches. Only `*` and `?` are special.
 #[must_use]
 pub fn case_matches(pattern: &str, id: &CaseId) -> bool {
     Pattern::new(pattern).is_some_and(|pattern| pattern.matches(id))
+}
+
+/// The same of a whole case, of which the pattern may name a stream: whoever wants that has to run
+/// it all.
+#[must_use]
+pub fn case_is_wanted(pattern: &str, case: &Case) -> bool {
+    let (whole, stream) = split_stream(pattern);
+    let has = |wanted: &str| case.workload.streams.iter().any(|one| matches(wanted, &one.name));
+    case_matches(whole, &case.id) && stream.is_none_or(has)
 }
 
 /// Whether `pattern` matches all of `text`.
@@ -50,25 +60,34 @@ pub(super) struct Pattern<'p> {
     workload: Vec<&'p str>,
     /// What either of them has to have, of a pattern that has no `/`.
     either: Vec<&'p str>,
+    /// The streams that it is about; `None` for whole cases.
+    stream: Option<&'p str>,
 }
 
 impl<'p> Pattern<'p> {
     /// `None` if its brackets are not in pairs at the ends of its parts: it matches nothing then.
     pub(super) fn new(pattern: &'p str) -> Option<Self> {
+        let (pattern, stream) = split_stream(pattern);
         let Some((setup, workload)) = split(pattern) else {
             let (name, either) = brackets(pattern)?;
             let name = name.to_owned();
-            return Some(Self { name, setup: Vec::new(), workload: Vec::new(), either });
+            return Some(Self { name, setup: Vec::new(), workload: Vec::new(), either, stream });
         };
         let (setup_name, setup) = brackets(setup)?;
         let (workload_name, workload) = brackets(workload)?;
         let name = format!("{setup_name}/{workload_name}");
-        Some(Self { name, setup, workload, either: Vec::new() })
+        Some(Self { name, setup, workload, either: Vec::new(), stream })
     }
 
     pub(super) fn matches(&self, id: &CaseId) -> bool {
-        let CaseId { setup, setup_point, workload, workload_point } = id;
-        self.matches_names(setup, workload)
+        let CaseId { setup, setup_point, workload, workload_point, stream } = id;
+        let same_part = match (self.stream, stream) {
+            (Some(pattern), Some(stream)) => matches(pattern, stream),
+            (None, None) => true,
+            _ => false,
+        };
+        same_part
+            && self.matches_names(setup, workload)
             && self.setup.iter().all(|pair| has(setup_point, pair))
             && self.workload.iter().all(|pair| has(workload_point, pair))
             && self.either.iter().all(|pair| has(setup_point, pair) || has(workload_point, pair))
@@ -77,6 +96,15 @@ impl<'p> Pattern<'p> {
     /// Whether it matches, whatever the points are.
     pub(super) fn matches_names(&self, setup: &str, workload: &str) -> bool {
         matches(&self.name, &format!("{setup}/{workload}"))
+    }
+}
+
+/// Splits `setup[…]/workload[…]/stream` into what is of the case and the stream, if there is one.
+pub(super) fn split_stream(case: &str) -> (&str, Option<&str>) {
+    let Some((_, workload)) = split(case) else { return (case, None) };
+    match split(workload) {
+        Some((_, stream)) => (&case[..case.len() - stream.len() - 1], Some(stream)),
+        None => (case, None),
     }
 }
 
@@ -119,6 +147,7 @@ mod tests {
             setup_point: point(setup),
             workload: "copy".to_owned(),
             workload_point: point(workload),
+            stream: None,
         }
     }
 

@@ -14,6 +14,7 @@ mod pace;
 mod profile;
 mod raw;
 mod storage;
+mod streams;
 mod sweep;
 mod workload;
 
@@ -22,11 +23,11 @@ mod tests;
 
 pub use assertion::{Against, Assertion, Comparison, Condition, Level, Measure, Metric, Test};
 pub use check::check;
-pub use glob::case_matches;
+pub use glob::{case_is_wanted, case_matches};
 pub use model::{
     Access, Blocks, Cache, Case, CaseId, Data, Disk, DiskSource, EngineChoice, Extent, FlushEvery,
     Inconclusive, Layout, Limit, Order, Place, Plan, Point, Region, Rounds, RunOptions, Rw, Setup,
-    Stripe, StripeDriver, Sync, Workload,
+    Stream, Stripe, StripeDriver, Sync, Workload,
 };
 pub use pace::{Arrivals, Pace, Rate, ThinkTime};
 pub use raw::{NAME_MAX, RawPlan, parse};

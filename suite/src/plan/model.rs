@@ -116,7 +116,7 @@ impl fmt::Display for Point {
     }
 }
 
-/// A case's name: `setup[point]/workload[point]`.
+/// A case's name: `setup[point]/workload[point]`, and behind it that of a stream if it is one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CaseId {
     /// The setup's name.
@@ -127,12 +127,15 @@ pub struct CaseId {
     pub workload: String,
     /// The workload's point.
     pub workload_point: Point,
+    /// One of its streams; `None` of the whole.
+    pub stream: Option<String>,
 }
 
 impl fmt::Display for CaseId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { setup, setup_point, workload, workload_point } = self;
-        write!(out, "{setup}{setup_point}/{workload}{workload_point}")
+        let Self { setup, setup_point, workload, workload_point, stream } = self;
+        write!(out, "{setup}{setup_point}/{workload}{workload_point}")?;
+        stream.as_ref().map_or(Ok(()), |stream| write!(out, "/{stream}"))
     }
 }
 
@@ -152,7 +155,7 @@ pub struct Case {
 pub struct Workload {
     /// Direction and order.
     pub rw: Rw,
-    /// Share of reads: 100 for a pure reader, 0 for a pure writer.
+    /// Share of reads: 100 for a pure reader, 0 for what only writes or trims.
     pub read_percent: Percent,
     /// Block sizes with their shares.
     pub blocks: Blocks,
@@ -194,25 +197,58 @@ pub struct Workload {
     pub cpus: Vec<usize>,
     /// Seed of every random choice.
     pub seed: u64,
+    /// Loads side by side; empty where it is one load. With streams, what shapes a load is theirs,
+    /// and here stands what they have together: every block size, the deepest queue, all workers.
+    pub streams: Vec<Stream>,
+}
+
+/// One of several loads side by side.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stream {
+    /// Its name.
+    pub name: String,
+    /// What it does, with the time line of all of them.
+    pub workload: Workload,
 }
 
 impl Workload {
+    /// What runs side by side: its streams, or itself.
+    #[must_use]
+    pub fn loads(&self) -> Vec<&Self> {
+        match self.streams.as_slice() {
+            [] => vec![self],
+            streams => streams.iter().map(|stream| &stream.workload).collect(),
+        }
+    }
+
     /// Whether it reads.
     #[must_use]
     pub fn reads(&self) -> bool {
-        self.read_percent.0 > 0
+        self.loads().iter().any(|load| load.read_percent.0 > 0)
     }
 
     /// Whether it writes.
     #[must_use]
     pub fn writes(&self) -> bool {
-        self.read_percent.0 < 100
+        self.loads().iter().any(|load| load.read_percent.0 < 100 && !load.rw.is_trim())
+    }
+
+    /// Whether it trims. A load that does does nothing else.
+    #[must_use]
+    pub fn trims(&self) -> bool {
+        self.loads().iter().any(|load| load.rw.is_trim())
+    }
+
+    /// Whether what is on the disk is another thing afterwards.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        self.writes() || self.trims()
     }
 
     /// Whether it syncs: between writes, or at the end.
     #[must_use]
     pub fn syncs(&self) -> bool {
-        self.flush.is_some() || self.fsync_at_end
+        self.loads().iter().any(|load| load.flush.is_some() || load.fsync_at_end)
     }
 }
 
@@ -226,6 +262,8 @@ pub enum Rw {
     RandWrite,
     ReadWrite,
     RandRw,
+    Trim,
+    RandTrim,
 }
 
 impl Rw {
@@ -238,7 +276,13 @@ impl Rw {
     /// Whether offsets are random.
     #[must_use]
     pub fn is_random(self) -> bool {
-        matches!(self, Self::RandRead | Self::RandWrite | Self::RandRw)
+        matches!(self, Self::RandRead | Self::RandWrite | Self::RandRw | Self::RandTrim)
+    }
+
+    /// Whether it gives up what is there.
+    #[must_use]
+    pub fn is_trim(self) -> bool {
+        matches!(self, Self::Trim | Self::RandTrim)
     }
 }
 

@@ -89,7 +89,7 @@ fn lay_run(base: &mut RawRun, over: &RawRun) {
 }
 
 /// Replaces what is of the same kind, in its place, and adds the rest.
-fn lay_workload(base: &mut Vec<Entry>, over: &[Entry]) {
+pub(super) fn lay_workload(base: &mut Vec<Entry>, over: &[Entry]) {
     let mut laid: Vec<usize> = Vec::new();
     for entry in over {
         let same =

@@ -21,6 +21,8 @@ pub(super) struct Draft<'r> {
     pub point: Point,
     chosen: Vec<(&'r Entry, &'r At<Setting>)>,
     pub workload: Workload,
+    /// Of each of its streams.
+    pub streams: Vec<Self>,
 }
 
 /// How many points a workload has.
@@ -51,6 +53,11 @@ impl Draft<'_> {
         found.map_or(self.raw.name.span.clone(), |(_, at)| at.span.clone())
     }
 
+    /// The name of the workload, or the stream.
+    pub(super) fn name(&self) -> &str {
+        &self.raw.name.value
+    }
+
     /// Whether a key is given.
     pub(super) fn gives(&self, key: &str) -> bool {
         self.chosen.iter().any(|(entry, _)| entry.key == key)
@@ -77,7 +84,7 @@ fn draft<'r>(raw: &'r RawWorkload, chosen: Vec<(&'r Entry, &'r At<Setting>)>) ->
     workload.pace = pace(&chosen);
     workload.read_percent = match workload.rw {
         Rw::Read | Rw::RandRead => Percent(100),
-        Rw::Write | Rw::RandWrite => Percent(0),
+        Rw::Write | Rw::RandWrite | Rw::Trim | Rw::RandTrim => Percent(0),
         Rw::ReadWrite | Rw::RandRw => share.unwrap_or(Percent(50)),
     };
     // What a point has no use for is not part of it: only a key that no point uses is an error.
@@ -91,7 +98,8 @@ fn draft<'r>(raw: &'r RawWorkload, chosen: Vec<(&'r Entry, &'r At<Setting>)>) ->
         workload.fsync_at_end = false;
         workload.data = Data::Random;
     }
-    Draft { raw, point: Point(point), chosen, workload }
+    workload.verify &= !workload.trims();
+    Draft { raw, point: Point(point), chosen, workload, streams: Vec::new() }
 }
 
 /// What the keys of a point say about when I/Os are begun.
@@ -139,6 +147,7 @@ fn defaults() -> Workload {
         engine: EngineChoice::Auto,
         cpus: Vec::new(),
         seed: SEED,
+        streams: Vec::new(),
     }
 }
 

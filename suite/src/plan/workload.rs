@@ -6,22 +6,24 @@ use crate::units::{Bytes, Nanos};
 use super::model::{Access, Cache, Data, EngineChoice, Layout, Limit, Place, Region};
 use super::pace::Pace;
 use super::profile::exclude_each_other;
-use super::raw::{At, RawWorkload, Setting, Span};
+use super::raw::{At, Entry, RawWorkload, Setting, Span};
 use super::storage::SetupPoint;
+use super::streams;
 use super::sweep::Draft;
 
 /// Memory for I/O buffers that a workload may ask for.
-const IN_FLIGHT_MAX: u64 = 8 << 30;
+pub(super) const IN_FLIGHT_MAX: u64 = 8 << 30;
 
 /// Keys that only a workload that writes has a use for.
 const OF_WRITES: [&str; 5] = ["sync", "fsync_every", "fdatasync_every", "fsync_at_end", "data"];
 
 /// What is wrong with a workload as a whole.
 pub(super) fn whole(raw: &RawWorkload, drafts: &[Draft<'_>], errors: &mut Vec<Diagnostic>) {
+    let what = if raw.is_stream { "stream" } else { "workload" };
     let name = &raw.name.value;
     let entry = |key: &str| raw.entries.iter().find(|entry| entry.key == key);
     if entry("rw").is_none() && !raw.doubtful {
-        let message = format!("the workload `{name}` has no `rw`");
+        let message = format!("the {what} `{name}` has no `rw`");
         let span = raw.name.span.clone();
         errors.push(
             Diagnostic::new("plan::missing-key", message, span, "`rw` is missing")
@@ -45,8 +47,9 @@ pub(super) fn whole(raw: &RawWorkload, drafts: &[Draft<'_>], errors: &mut Vec<Di
         return;
     }
     let mut useless = |key: &str, useful: bool, why: &str| {
-        if let Some(entry) = entry(key).filter(|_| !useful) {
-            let message = format!("`{key}` has no effect on the workload `{name}`");
+        let own = |entry: &&Entry| !useful && !raw.inherited.contains(&entry.key);
+        if let Some(entry) = entry(key).filter(own) {
+            let message = format!("`{key}` has no effect on the {what} `{name}`");
             let rw = drafts.first().map_or(raw.name.span.clone(), |draft| draft.place("rw"));
             errors.push(
                 Diagnostic::new("plan::no-effect", message, entry.key_span.clone(), why)
@@ -73,6 +76,8 @@ pub(super) fn whole(raw: &RawWorkload, drafts: &[Draft<'_>], errors: &mut Vec<Di
     for key in OF_WRITES {
         useless(key, writes, "nothing is written");
     }
+    let transfers = drafts.iter().any(|draft| !draft.workload.trims());
+    useless("verify", transfers, "what was trimmed holds nothing that could be checked");
 }
 
 /// What is wrong with one point of a workload, wherever it runs.
@@ -135,6 +140,17 @@ pub(super) fn point(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
 /// Whether the engine can have as many I/Os in flight as the depth asks for.
 fn engine(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
     let workload = &draft.workload;
+    if draft.sure(&["rw", "engine"]) && workload.trims() && workload.engine == EngineChoice::Libaio
+    {
+        let message = "the engine `libaio` can't trim";
+        let place = draft.place("engine");
+        errors.push(
+            Diagnostic::new("plan::conflict", message, place, "has no command for it")
+                .context(draft.place("rw"), "trims")
+                .help("use the engine `io_uring`, or `sync` for one trim at a time"),
+        );
+        return;
+    }
     if !draft.sure(&["engine", "queue_depth"]) || workload.queue_depth == 1 {
         return;
     }
@@ -188,17 +204,24 @@ fn cooldown(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
 
 /// What is wrong with a workload on one setup.
 pub(super) fn on_setup(draft: &Draft<'_>, setup: &SetupPoint, errors: &mut Vec<Diagnostic>) {
+    if !draft.streams.is_empty() {
+        draft.streams.iter().for_each(|stream| on_setup(stream, setup, errors));
+        streams::on_setup(draft, setup, errors);
+        return;
+    }
     let workload = &draft.workload;
     let name = &setup.setup.name;
     if let Some(device) = &setup.device
         && draft.gives("rw")
         && draft.sure(&["read_percent"])
-        && workload.writes()
+        && workload.changes()
     {
-        let message = format!("this workload would write to a device of the setup `{name}`");
+        let (does, label) =
+            if workload.trims() { ("trim", "trims") } else { ("write to", "writes") };
+        let message = format!("this workload would {does} a device of the setup `{name}`");
         let here = draft.place("rw");
         errors.push(
-            Diagnostic::new("plan::read-only-device", message, here, "writes")
+            Diagnostic::new("plan::read-only-device", message, here, label)
                 .context(device.clone(), "opened for reading only")
                 .note("what is on a device is never written over")
                 .help(format!(
@@ -240,6 +263,9 @@ fn on_null(draft: &Draft<'_>, setup: &str, null: &Span, errors: &mut Vec<Diagnos
     if draft.gives("rw") && draft.sure(&["read_percent"]) && workload.reads() {
         let help = "let only workloads that write run there";
         wrong("rw", "there is nothing to read on", help);
+    }
+    if draft.gives("rw") && workload.trims() {
+        wrong("rw", "there is nothing to trim on", "let only workloads that write run there");
     }
     if draft.sure(&["cache"]) && workload.cache == Cache::Direct {
         wrong("cache", "there is no direct I/O on", "add `cache = \"buffered\"`");

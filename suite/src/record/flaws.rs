@@ -95,4 +95,5 @@ fn total_of_round(measurement: &Measurement) -> u128 {
         + list(&measurement.series.bytes)
         + shares(&measurement.workers)
         + shares(&measurement.members)
+        + measurement.streams.iter().map(|one| total_of_round(&one.measurement)).sum::<u128>()
 }

@@ -21,6 +21,7 @@ mod flaws;
 mod layout;
 #[cfg(test)]
 pub(crate) mod sample;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ use thiserror::Error;
 
 pub use exit::ExitCode;
 pub use file::write_file;
+pub use streams::StreamRecord;
 
 use crate::measure::{IoFault, IoKind, Measurement, Verified, VerifyFind, merged_faults};
 use crate::units::{Percentile, Unit};
@@ -170,6 +172,12 @@ pub struct CaseRecord {
     /// the processor could be the limit, and where it was not measured.
     #[serde(default)]
     pub engine_iops_max: Option<f64>,
+    /// The loads that it had side by side; empty where it was one load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamRecord>,
+    /// Whether it is one of those, made a case of its own. Never in a document.
+    #[serde(skip)]
+    pub is_stream: bool,
 }
 
 /// One timed run of one case.

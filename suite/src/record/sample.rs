@@ -41,6 +41,7 @@ pub(crate) fn reads(latencies: impl IntoIterator<Item = u64>) -> Measurement {
             why: "the kernel lets it".to_owned(),
             features: vec!["registered files".to_owned()],
         },
+        streams: Vec::new(),
     }
 }
 
@@ -85,6 +86,8 @@ pub(crate) fn case(id: &str, rounds: Vec<Measurement>) -> CaseRecord {
         rounds: (1..).zip(rounds).map(|(round, measured)| round_record(round, measured)).collect(),
         warnings: Vec::new(),
         engine_iops_max: None,
+        streams: Vec::new(),
+        is_stream: false,
     }
 }
 

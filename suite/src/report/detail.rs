@@ -152,7 +152,9 @@ fn charts(
 fn limit_lines(own: &[&Verdict], unit: Unit, merged: &Measurement) -> Vec<LimitLine> {
     let all = merged.completed(None);
     let shown = |verdict: &&&Verdict| match verdict.evidence.kind {
-        Some(kind @ (IoKind::Read | IoKind::Write)) => merged.completed(Some(kind)) == all,
+        Some(kind @ (IoKind::Read | IoKind::Write | IoKind::Trim)) => {
+            merged.completed(Some(kind)) == all
+        }
         Some(IoKind::Sync) => false,
         None => true,
     };

@@ -134,7 +134,7 @@ impl Maker<'_> {
         let bytes = if standing { disk.size.0 } else { disk.size.0.min(PROOF_BYTES) };
         let block = block_of(align).0;
         let bytes = bytes / block * block;
-        let made = Made { folder, bytes, standing };
+        let made = Made { folder, bytes, standing, holes: AtomicBool::new(false) };
         Ok(Live { file, path, made: Some(made), surveyed: SurveyedDisk { align, ..disk } })
     }
 
@@ -198,7 +198,8 @@ fn fill_all(
             let (disk, Made { bytes, .. }, written) = &made[index];
             let Live { file, path, surveyed, .. } = disk;
             checkpoint("write", path)?;
-            Fill { file, path, bytes: *bytes, align: surveyed.align, written }.run(&halted)
+            let (from, bytes, align) = (0, *bytes, surveyed.align);
+            Fill { file, path, from, bytes, align, written }.run(&halted)
         })
     };
     let mut reported = vec![None; made.len()];

@@ -30,7 +30,9 @@ pub(super) struct Fill<'a> {
     /// Open for reading and writing, through the page cache.
     pub file: &'a File,
     pub path: &'a Path,
-    /// A whole multiple of the alignment.
+    /// Where to begin.
+    pub from: u64,
+    /// Where to end: a whole multiple of the alignment.
     pub bytes: u64,
     pub align: Option<DirectAlign>,
     /// How far it is.
@@ -45,7 +47,7 @@ impl Fill<'_> {
         let direct = self.align.and_then(|_| identity::reopen(self.file, direct_write()).ok());
         let mut buffer = AlignedBuffer::new(PIECE_BYTES, memory_bytes(self.align));
         let mut random = Xoshiro256PlusPlus::seed_from_u64(random_number());
-        let (mut at, mut unsynced) = (0, 0);
+        let (mut at, mut unsynced) = (self.from, 0);
         while at < self.bytes {
             if halted() {
                 return Err(RigError::Interrupted);

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 
@@ -43,6 +44,8 @@ pub(super) struct Made {
     pub bytes: u64,
     /// Whether it is of the disk's full size, to be used from round to round.
     pub standing: bool,
+    /// Whether trims may have left holes in it.
+    pub holes: AtomicBool,
 }
 
 /// How a case uses its storage.

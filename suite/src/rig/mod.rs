@@ -19,6 +19,7 @@ mod identity;
 mod live;
 mod place;
 mod prove;
+mod refill;
 mod space;
 mod survey;
 #[cfg(test)]

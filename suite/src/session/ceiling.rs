@@ -55,6 +55,9 @@ pub(super) fn is_worth_a_look(measured: &Measurement) -> bool {
 /// end that it went by. `None` of a simulated one.
 pub(super) fn stripped(job: &Job, measured: &Measurement) -> Option<Job> {
     let Target::Files(files) = &job.storage.target else { return None };
+    if job.trim {
+        return None; // the null device takes no trims
+    }
     Some(Job {
         storage: Storage {
             target: Target::Files(null_files(files.len()).ok()?),
@@ -175,6 +178,7 @@ pub(super) mod tests {
             access: Access::Uniform,
             partitioned: false,
             read_percent: 0,
+            trim: false,
             blocks: vec![Mix { block: Bytes(4096), weight: 1 }],
             granularity: Bytes(4096),
             queue_depth: depth,

@@ -8,25 +8,23 @@ use crate::engine::{
     Storage, WriteSync,
 };
 use crate::plan::{
-    self, Access, Cache, Case, Data, Extent, Layout, Limit, Pace as Tempo, Sync, ThinkTime,
-    Workload,
+    self, Access, Cache, Data, Extent, Layout, Limit, Pace as Tempo, Sync, ThinkTime, Workload,
 };
 use crate::units::{Bytes, Nanos, Percent};
 
-/// The job for one round of `case` on `storage`, whose capacity is `capacity_bytes`.
+/// The job for one round of a load on `storage`, whose capacity is `capacity_bytes`.
 ///
 /// # Errors
 /// When the case's region holds not one block there, in words: the plan could not know the size
 /// of a bound disk.
 pub(super) fn job(
-    case: &Case,
+    workload: &Workload,
     storage: Storage,
     capacity_bytes: u64,
     backend: Backend,
     seed: u64,
     verify: Option<Arc<Generations>>,
 ) -> Result<Job, String> {
-    let workload = &case.workload;
     let region = region(workload, capacity_bytes)?;
     Ok(Job {
         storage,
@@ -43,6 +41,7 @@ pub(super) fn job(
         },
         partitioned: workload.layout == Layout::Partitioned,
         read_percent: workload.read_percent.0,
+        trim: workload.trims(),
         blocks: workload.blocks.0.iter().map(|&(block, weight)| Mix { block, weight }).collect(),
         granularity: workload.blocks.smallest(),
         queue_depth: workload.queue_depth,
@@ -125,7 +124,7 @@ pub(super) fn is_direct(workload: &Workload) -> bool {
 /// Whether each round of a case starts on a new file, where its disks are directories: what a
 /// sequential write with an end does when a person copies a file.
 pub(super) fn wants_fresh_file(workload: &Workload) -> bool {
-    let sequential_writer = !workload.reads() && !workload.rw.is_random();
+    let sequential_writer = workload.writes() && !workload.reads() && !workload.rw.is_random();
     sequential_writer && matches!(workload.limit, Limit::Amount(_))
 }
 
@@ -137,6 +136,12 @@ pub(super) fn round_seed(workload_seed: u64, round: u32) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
+}
+
+/// The seed of one of several streams of a round. The first has the round's own.
+pub(super) fn stream_seed(seed: u64, stream: usize) -> u64 {
+    // The golden ratio's bits are a distance that no round is apart by.
+    seed ^ (stream as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 /// How long a case is expected to run: its whole timeline, or an amount at a modest 200 MB/s.

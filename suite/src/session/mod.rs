@@ -33,7 +33,7 @@ pub use self_test::{Line, self_test};
 pub use words::sentence;
 
 use crate::model::DiskModel;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Case, Plan};
 use crate::record::{Record, RecordError, Selection};
 use crate::rig::{Binding, RigError};
 use crate::units::counted;
@@ -92,18 +92,21 @@ pub enum SessionError {
 /// When a pattern matches nothing, or nothing is left.
 fn selected(plan: &Plan, selection: &Selection) -> Result<Vec<usize>, SessionError> {
     let names = || plan.cases.iter().map(|case| case.id.to_string()).collect::<Vec<_>>().join(", ");
-    for pattern in selection.cases.iter().chain(&selection.skip) {
-        if !plan.cases.iter().any(|case| plan::case_matches(pattern, &case.id)) {
+    let takes = |pattern: &str, case: &Case| plan::case_is_wanted(pattern, case);
+    let skips = |pattern: &str, case: &Case| plan::case_matches(pattern, &case.id);
+    let asked = selection.cases.iter().map(|pattern| (pattern, takes as fn(&str, &Case) -> bool));
+    let passed_over = selection.skip.iter().map(|pattern| (pattern, skips as _));
+    for (pattern, matches) in asked.chain(passed_over) {
+        if !plan.cases.iter().any(|case| matches(pattern, case)) {
             let reason = format!("`{pattern}` matches none of {}", names());
             return Err(SessionError::NothingSelected(reason));
         }
     }
-    let matches = |patterns: &[String], index: usize| {
-        patterns.iter().any(|pattern| plan::case_matches(pattern, &plan.cases[index].id))
-    };
     let wanted = |index: &usize| {
-        (selection.cases.is_empty() || matches(&selection.cases, *index))
-            && !matches(&selection.skip, *index)
+        let case = &plan.cases[*index];
+        let asked = selection.cases.iter().any(|pattern| takes(pattern, case));
+        (selection.cases.is_empty() || asked)
+            && !selection.skip.iter().any(|pattern| skips(pattern, case))
     };
     let left: BTreeSet<_> = (0..plan.cases.len()).filter(wanted).collect();
     if left.is_empty() {

@@ -32,6 +32,8 @@ pub(super) fn record(request: &Request, looked: &Preview) -> Record {
                 rounds: Vec::new(),
                 warnings: Vec::new(),
                 engine_iops_max: None,
+                streams: words::streams(case, setup),
+                is_stream: false,
             }
         })
         .collect();

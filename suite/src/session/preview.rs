@@ -4,7 +4,7 @@ use super::job::{self, expected_time as time_of};
 use super::{Request, SessionError, selected, words};
 use crate::engine::{self, ProbeResult};
 use crate::os::cpu::Affinity;
-use crate::plan::{Assertion, Case, EngineChoice, Plan};
+use crate::plan::{Assertion, Case, EngineChoice, Plan, Workload};
 use crate::rig::{self, Category, HostView, Need, RigError, Survey};
 use crate::units::Nanos;
 
@@ -56,7 +56,8 @@ pub fn preview(request: &Request) -> Result<Preview, SessionError> {
     if request.simulate.is_none() {
         let probed = engine::probe();
         let names_libaio = |outlined: &CasePreview| {
-            plan.cases[outlined.case].workload.engine == EngineChoice::Libaio
+            let loads = plan.cases[outlined.case].workload.loads();
+            loads.iter().any(|load| load.engine == EngineChoice::Libaio)
         };
         if !probed.usable || cases.iter().any(names_libaio) {
             libaio = Some(engine::probe_libaio());
@@ -132,8 +133,7 @@ fn skip_for_want_of_a_way(
         (!probed.usable).then(|| reason.to_owned())
     };
     let (no_ring, no_libaio) = (lack(ring), libaio.and_then(lack));
-    for outlined in cases {
-        let workload = &plan.cases[outlined.case].workload;
+    let of_load = |outlined: &mut CasePreview, workload: &Workload| {
         let skipped = match (workload.engine, &no_ring, &no_libaio) {
             (EngineChoice::IoUring, Some(reason), _) => format!("needs io_uring: {reason}"),
             (EngineChoice::Libaio, _, Some(reason)) => format!("needs libaio: {reason}"),
@@ -143,7 +143,7 @@ fn skip_for_want_of_a_way(
                         "through the page cache it does one I/O at a time"
                     }
                     Some(reason) => reason,
-                    None => continue,
+                    None => return,
                 };
                 format!(
                     "a queue depth of {} needs io_uring or libaio: io_uring can't be used: \
@@ -151,9 +151,16 @@ fn skip_for_want_of_a_way(
                     workload.queue_depth
                 )
             }
-            _ => continue,
+            _ => return,
         };
-        outlined.skipped.push(skipped);
+        if !outlined.skipped.contains(&skipped) {
+            outlined.skipped.push(skipped);
+        }
+    };
+    for outlined in cases {
+        for load in plan.cases[outlined.case].workload.loads() {
+            of_load(outlined, load);
+        }
     }
 }
 
@@ -206,7 +213,7 @@ fn look(request: &Request, cases: &[CasePreview]) -> Survey {
             let case = &request.plan.cases[outlined.case];
             Need {
                 setup: case.setup,
-                writes: case.workload.writes(),
+                writes: case.workload.changes(),
                 direct: job::is_direct(&case.workload),
                 fresh: job::wants_fresh_file(&case.workload),
                 block_sizes: case.workload.blocks.0.iter().map(|(size, _)| *size).collect(),

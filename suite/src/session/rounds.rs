@@ -14,10 +14,10 @@ use super::tables::Tables;
 use crate::engine::{
     Backend, Control, DeviceFile, Engine, EngineError, Job, Progress, Storage, Target,
 };
-use crate::measure::Measurement;
+use crate::measure::{CpuUse, Measurement, StreamMeasurement};
 use crate::model::DiskModel;
 use crate::os::blockdev::Sysfs;
-use crate::plan::{Case, DiskSource, Setup};
+use crate::plan::{Case, DiskSource, Setup, Workload};
 use crate::record::CaseRecord;
 use crate::rig::{Access, Member, Rig, SurveyedDisk};
 use crate::units::Bytes;
@@ -30,8 +30,8 @@ pub(super) struct Bench<'r> {
     request: &'r Request,
     rig: Option<&'r Rig>,
     engine: Engine,
-    /// Of every case of the plan.
-    back_ends: Vec<Backend>,
+    /// Of every case of the plan, those of its loads.
+    back_ends: Vec<Vec<Backend>>,
     control: Control,
     sysfs: Sysfs,
     /// Disks on which I/Os never returned: nothing more is asked of them.
@@ -91,7 +91,13 @@ impl<'r> Bench<'r> {
         let fresh = job::wants_fresh_file(&case.workload)
             && self.rig.is_some_and(|rig| rig.has_fresh_files(case.setup));
         let table = self.tables.of(&self.request.plan, planned, fresh, capacity, self.rig)?;
-        let job = job::job(case, storage, capacity, self.back_ends[planned], seed, table)?;
+        let loads = case.workload.loads();
+        let mut jobs = Vec::with_capacity(loads.len());
+        for (number, (load, backend)) in loads.iter().zip(&self.back_ends[planned]).enumerate() {
+            let (seed, table) = (job::stream_seed(seed, number), table.clone());
+            let table = table.filter(|_| load.verify);
+            jobs.push(job::job(load, storage.clone(), capacity, *backend, seed, table)?);
+        }
         let devices = members.iter().map(|member| member.block_device);
         let mut books = Books::open(&self.sysfs, devices, &case.workload);
         let mut tell = |told: Progress| {
@@ -100,16 +106,20 @@ impl<'r> Bench<'r> {
             }
             progress(told);
         };
-        let measured = self.engine.run(&job, &self.control, &mut tell);
+        let measured = self.engine.run_together(&jobs, &self.control, &mut tell);
         if let Err(EngineError::Stuck { disks, .. }) = &measured {
             // Closing or removing files there would wait for what doesn't answer: whoever unmakes
             // all in the end does that with care.
             std::mem::forget(members);
             self.silent.extend(lost_with(disks, self.rig));
         }
-        let mut measured = measured.map_err(|error| with_causes(&error))?;
+        let (measured, cpu) = measured.map_err(|error| with_causes(&error))?;
+        let mut measured = joined(&case.workload, measured, cpu)
+            .ok_or_else(|| "nothing was measured".to_owned())?;
         measured.device = books.and_then(|books| books.close(measured.duration_ns));
-        self.stripped.extend(ceiling::stripped(&job, &measured).map(|job| (planned, job)));
+        if let [job] = &jobs[..] {
+            self.stripped.extend(ceiling::stripped(job, &measured).map(|job| (planned, job)));
+        }
         Ok(measured)
     }
 
@@ -128,9 +138,11 @@ impl<'r> Bench<'r> {
 
     fn open(&self, case: &Case) -> Result<Vec<Member>, String> {
         let Some(rig) = self.rig else { return Ok(Vec::new()) };
+        let (trims, halted) = (case.workload.trims(), || self.control.stopped());
+        rig.refill(case.setup, trims, &halted).map_err(|error| with_help(&error))?;
         let access = Access {
             direct: job::is_direct(&case.workload),
-            write: case.workload.writes(),
+            write: case.workload.changes(),
             fresh: job::wants_fresh_file(&case.workload),
         };
         let members = rig.open(case.setup, access).map_err(|error| with_help(&error))?;
@@ -141,6 +153,23 @@ impl<'r> Bench<'r> {
         }
         Ok(members)
     }
+}
+
+/// What the loads of a round measured, as one.
+fn joined(
+    workload: &Workload,
+    mut measured: Vec<Measurement>,
+    cpu: Option<CpuUse>,
+) -> Option<Measurement> {
+    if workload.streams.is_empty() {
+        return measured.pop().map(|only| Measurement { cpu, ..only });
+    }
+    let named = workload
+        .streams
+        .iter()
+        .zip(measured)
+        .map(|(stream, measurement)| StreamMeasurement { name: stream.name.clone(), measurement });
+    Measurement::together(named.collect(), cpu)
 }
 
 /// These disks, which don't answer, and those that lie on the same devices.

@@ -195,6 +195,7 @@ fn job(files: Vec<DeviceFile>, len: u64, (backend, depth): (Backend, u32), reads
         access: Access::Uniform,
         partitioned: false,
         read_percent: reads,
+        trim: false,
         blocks: vec![Mix { block: Bytes(4096), weight: 1 }],
         granularity: Bytes(4096),
         queue_depth: depth,

@@ -48,7 +48,7 @@ impl Tables {
         rig: Option<&Rig>,
     ) -> Result<Option<Arc<Generations>>, String> {
         let (setup, workload) = (plan.cases[case].setup, &plan.cases[case].workload);
-        if workload.writes() && !fresh {
+        if workload.changes() && !fresh {
             self.forget(plan, setup, workload);
         }
         if !workload.verify {

@@ -4,11 +4,32 @@ use crate::plan::{
     Access, Arrivals, Blocks, Cache, Case, Data, EngineChoice, Layout, Limit, Pace, Place, Rate,
     Rw, Setup, Sync, ThinkTime, Workload,
 };
+use crate::record::StreamRecord;
 use crate::units::{Bytes, Nanos};
 
 /// What a case does, in one line: `random 4KiB reads, depth 32, 10s`.
 #[must_use]
 pub fn sentence(workload: &Workload) -> String {
+    if !workload.streams.is_empty() {
+        let streams = workload.streams.iter();
+        let each = streams.map(|one| format!("{}: {}", one.name, load(&one.workload).join(", ")));
+        let all: Vec<_> = each.chain([limit(workload)]).collect();
+        return all.join("; ");
+    }
+    let mut parts = load(workload);
+    parts.push(limit(workload));
+    parts.join(", ")
+}
+
+fn limit(workload: &Workload) -> String {
+    match workload.limit {
+        Limit::Runtime(time) => time.to_string(),
+        Limit::Amount(bytes) => bytes.to_string(),
+    }
+}
+
+/// What a load does, but for how long.
+fn load(workload: &Workload) -> Vec<String> {
     let order = match (workload.rw.is_random(), workload.once) {
         (true, true) => "every block once:",
         (true, false) => "random",
@@ -17,6 +38,7 @@ pub fn sentence(workload: &Workload) -> String {
     let kinds = match workload.rw {
         Rw::Read | Rw::RandRead => "reads".to_owned(),
         Rw::Write | Rw::RandWrite => "writes".to_owned(),
+        Rw::Trim | Rw::RandTrim => "trims".to_owned(),
         Rw::ReadWrite | Rw::RandRw => format!("I/Os, {} reads", workload.read_percent),
     };
     let mut parts = vec![format!("{order} {} {kinds}", blocks(&workload.blocks))];
@@ -41,17 +63,38 @@ pub fn sentence(workload: &Workload) -> String {
         parts.push("verified".to_owned());
     }
     parts.extend(pace(workload.pace).map(|(words, _)| words));
-    parts.push(match workload.limit {
-        Limit::Runtime(time) => time.to_string(),
-        Limit::Amount(bytes) => bytes.to_string(),
-    });
-    parts.join(", ")
+    parts
 }
 
 /// Every parameter that shapes the load, in the plan's spelling: what two records must have in
 /// common to be comparable.
 pub(super) fn parameters(case: &Case, setup: &Setup) -> Vec<(String, String)> {
-    let workload = &case.workload;
+    if case.workload.streams.is_empty() {
+        return of_load(&case.workload, setup);
+    }
+    // What all streams have is said once, and what is one's own with its name.
+    let streams = streams(case, setup);
+    let common = |pair: &(String, String)| streams.iter().all(|one| one.parameters.contains(pair));
+    let mut list: Vec<_> =
+        streams[0].parameters.iter().filter(|pair| common(pair)).cloned().collect();
+    for stream in &streams {
+        let own = stream.parameters.iter().filter(|pair| !common(pair));
+        list.extend(own.map(|(key, value)| (format!("{}.{key}", stream.name), value.clone())));
+    }
+    list
+}
+
+/// The streams of a case, for its record.
+pub(super) fn streams(case: &Case, setup: &Setup) -> Vec<StreamRecord> {
+    let streams = case.workload.streams.iter().map(|stream| StreamRecord {
+        name: stream.name.clone(),
+        what: sentence(&stream.workload),
+        parameters: of_load(&stream.workload, setup),
+    });
+    streams.collect()
+}
+
+fn of_load(workload: &Workload, setup: &Setup) -> Vec<(String, String)> {
     let mut list = Vec::new();
     let mut say = |key: &str, value: String| list.push((key.to_owned(), value));
     say("disks", setup.disks.len().to_string());
@@ -196,6 +239,8 @@ fn rw_word(rw: Rw) -> &'static str {
         Rw::RandWrite => "randwrite",
         Rw::ReadWrite => "readwrite",
         Rw::RandRw => "randrw",
+        Rw::Trim => "trim",
+        Rw::RandTrim => "randtrim",
     }
 }
 

@@ -28,14 +28,19 @@ impl Call {
 /// The calls of the workers of one round of this workload on a disk of 4 MiB, in the order of their
 /// time; `None`, and the test is skipped, where strace can't be had.
 fn issued(test: &str, workload: &str) -> Option<Vec<Call>> {
-    let seen = traced(test, workload)?;
+    let seen = traced(test, &load(workload), 1)?;
     let calls: Vec<_> = seen.lines().filter_map(parse).collect();
     assert!(!calls.is_empty(), "{seen}");
     Some(calls)
 }
 
-/// What strace tells of that round.
-fn traced(test: &str, workload: &str) -> Option<String> {
+/// A workload of this text, by calls that strace sees.
+fn load(workload: &str) -> String {
+    format!("[workloads.load]\nengine = 'sync'\n{workload}\n")
+}
+
+/// What strace says of a run of these workloads on a disk of 4 MiB.
+fn traced(test: &str, workloads: &str, rounds: u32) -> Option<String> {
     let can = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
     if !can.is_ok_and(|output| output.status.success()) {
         skip(test, "strace is not there, or may not trace", "install strace, and allow ptrace");
@@ -43,9 +48,8 @@ fn traced(test: &str, workload: &str) -> Option<String> {
     }
     let scratch = Scratch::new();
     let plan = format!(
-        "name = 'traced'\ndisks.a.size = '4MiB'\nsetups.s.disks = ['a']\n[workloads.load]\n\
-         engine = 'sync'\n{workload}\n[[expect]]\ncase = '*'\nthat = 'errors = 0'\n\
-         [run]\nrounds = 1\n"
+        "name = 'traced'\ndisks.a.size = '4MiB'\nsetups.s.disks = ['a']\n{workloads}\
+         [[expect]]\ncase = '*'\nthat = 'errors = 0'\n[run]\nrounds = {rounds}\n"
     );
     let run = scratch.plan_command(&plan, &["--progress", "none"]);
     let mut traced = Command::new("strace");
@@ -60,10 +64,16 @@ fn traced(test: &str, workload: &str) -> Option<String> {
 
 /// A line such as `123<worker 0> 1700000000.000001 pread64(9, ""..., 4096, 8192) = 4096`.
 fn parse(line: &str) -> Option<Call> {
-    let (thread, rest) = line.split_once("> ")?;
+    let (thread, _) = line.split_once("> ")?;
+    thread.contains("<worker ").then(|| parse_of_any(line))?
+}
+
+/// The same of any thread.
+fn parse_of_any(line: &str) -> Option<Call> {
+    let (_, rest) = line.split_once("> ")?;
     // The second half of a call that was interrupted by another says nothing new.
     // What goes to the null device is the look at what the engine could do at all.
-    if !thread.contains("<worker ") || rest.contains("<... ") || rest.contains("</dev/null>") {
+    if rest.contains("<... ") || rest.contains("</dev/null>") {
         return None;
     }
     let (at, rest) = rest.trim_start().split_once(' ')?;
@@ -237,6 +247,46 @@ fn flushes_and_write_through_are_asked_for_as_often_as_said() {
     }
 }
 
+#[test]
+fn trims_punch_holes_where_they_should_and_nothing_is_measured_on_one() {
+    let test = "issued::trims_punch_holes_where_they_should_and_nothing_is_measured_on_one";
+    let region = "offset = '1MiB'\nsize = '2MiB'\nblock_size = '64KiB'\namount = '2MiB'";
+    let Some(calls) = issued(test, &format!("rw = 'trim'\n{region}")) else { return };
+    assert!(calls.iter().all(|call| call.name == "fallocate" && call.len == 65_536), "{calls:?}");
+    assert!(calls.iter().all(|call| call.line.contains("KEEP_SIZE|FALLOC_FL_PUNCH_HOLE")));
+    let offsets = calls.iter().map(|call| call.offset);
+    assert!(offsets.eq((16..48).map(|block| block * 65_536)));
+    // Of every block, whether it was written and not trimmed since.
+    let workloads = format!(
+        "[workloads.a]\nengine = 'sync'\nrw = 'randtrim'\nonce = true\n{region}\n\
+         [workloads.b]\nengine = 'sync'\nrw = 'randread'\namount = '1MiB'\n"
+    );
+    let Some(seen) = traced(test, &workloads, 4) else { return };
+    let mut written = [false; 1024];
+    let (mut trims, mut reads) = (0, 0);
+    for line in seen.lines() {
+        let Some(call) = parse_of_any(line).filter(|call| call.line.contains("a.img")) else {
+            continue;
+        };
+        let blocks = &mut written[(call.offset >> 12) as usize..][..(call.len >> 12) as usize];
+        let by_worker = parse(line).is_some();
+        match call.name.as_str() {
+            "pwrite64" => blocks.fill(true),
+            "fallocate" if by_worker => {
+                assert!(blocks.iter().all(|written| *written), "a hole was trimmed: {line}");
+                blocks.fill(false);
+                trims += 1;
+            }
+            "pread64" if by_worker => {
+                assert!(blocks.iter().all(|written| *written), "a hole was read: {line}");
+                reads += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((trims, reads), (4 * 32, 4 * 256));
+}
+
 /// The gaps between the starts of calls, in seconds.
 fn gaps(calls: &[Call]) -> Vec<f64> {
     calls.windows(2).map(|two| two[1].at - two[0].at).collect()
@@ -344,8 +394,9 @@ fn verified_writes_never_meet_another_on_the_way() {
     let test = "issued::verified_writes_never_meet_another_on_the_way";
     let workload = "rw = 'randrw'\nworkers = 4\nsize = '64KiB'\namount = '16MiB'\n\
                     block_size = { '4KiB' = 50, '8KiB' = 50 }";
-    let Some(free) = traced(test, workload) else { return };
+    let Some(free) = traced(test, &load(workload), 1) else { return };
     assert!(overlaps(&free) > 0, "without `verify` they do, so that this would be seen");
-    let Some(verified) = traced(test, &format!("{workload}\nverify = true")) else { return };
+    let verified = load(&format!("{workload}\nverify = true"));
+    let Some(verified) = traced(test, &verified, 1) else { return };
     assert_eq!(overlaps(&verified), 0);
 }

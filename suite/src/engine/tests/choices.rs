@@ -263,7 +263,7 @@ fn a_flush_comes_after_every_so_many_writes() {
                 assert_eq!((request.len, writes), (0, 3));
                 (writes, flushes) = (0, flushes + 1);
             }
-            IoKind::Read => {}
+            IoKind::Read | IoKind::Trim => {}
         }
         assert!(writes <= 3);
     }

@@ -7,6 +7,8 @@ mod pace;
 mod real;
 mod simulated;
 mod stuck;
+mod together;
+mod trim;
 mod verify;
 
 use super::*;
@@ -28,6 +30,7 @@ pub(super) fn job() -> Job {
         access: Access::Uniform,
         partitioned: false,
         read_percent: 100,
+        trim: false,
         blocks: vec![Mix { block: Bytes(4096), weight: 1 }],
         granularity: Bytes(4096),
         queue_depth: 1,

@@ -16,6 +16,7 @@ fn fixed(ns: u64) -> DiskModel {
     DiskModel {
         read: latency.clone(),
         write: latency.clone(),
+        trim: None,
         flush: latency,
         ns_per_byte: 0.0,
         iops_cap: None,

@@ -42,7 +42,7 @@ impl<'run> Verifier<'run> {
         match request.kind {
             IoKind::Read => self.table.begin_read(request.offset, request.len),
             IoKind::Write => self.table.begin_write(request.offset, request.len),
-            IoKind::Sync => true,
+            IoKind::Trim | IoKind::Sync => true,
         }
     }
 
@@ -84,7 +84,7 @@ impl<'run> Verifier<'run> {
                 }
                 self.table.end_read(offset, len);
             }
-            IoKind::Sync => {}
+            IoKind::Trim | IoKind::Sync => {}
         }
     }
 

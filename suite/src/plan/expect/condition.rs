@@ -380,7 +380,6 @@ fn measure(word: Word<'_>) -> Result<Measure, Fault> {
             };
             return rank.map(Measure::LatencyPercentile).map_err(|error| Box::new(bad(error)));
         }
-        other if other.starts_with("trim.") => None,
         other => nearest(other, KNOWN),
     };
     if let Some(near) = near {
@@ -391,16 +390,11 @@ fn measure(word: Word<'_>) -> Result<Measure, Fault> {
             near,
         )));
     }
-    let other_version = word.text == "verify_errors" || word.text.starts_with("trim.");
-    let message = if other_version {
-        format!("this version of diskproof does not know the metric `{}`", word.text)
-    } else {
-        format!("there is no metric `{}`", word.text)
-    };
+    let message = format!("there is no metric `{}`", word.text);
     Err(Box::new(Diagnostic::new(code, message, word.span(), "not known").note(
         "metrics are `iops`, `bandwidth`, `latency.…`, `errors`, `cpu.user`, `cpu.system`, \
-         `cpu_per_io` and `device.utilization`; the first four also with `read.`, `write.` or \
-         `sync.` before them",
+         `cpu_per_io` and `device.utilization`; the first four also with `read.`, `write.`, \
+         `trim.` or `sync.` before them",
     )))
 }
 

@@ -11,7 +11,7 @@ use crate::measure::IoKind;
 use super::assertion::{Against, Assertion, Condition, Level, Metric, Test};
 use super::check::Scene;
 use super::glob::Pattern;
-use super::model::Workload;
+use super::model::Case;
 use super::raw::{RawExpect, RawPlan, Span, Text};
 use condition::{Parsed, RawTest, Reference};
 
@@ -106,8 +106,7 @@ impl Laid<'_> {
     /// Lays a condition over its cases.
     fn lay(&mut self, expect: &RawExpect, text: &Text, parsed: &Parsed, cases: &[usize]) {
         for &case in cases {
-            let workload = &self.scene.cases[case].workload;
-            if let Some(lack) = lack(parsed.metric.value, workload) {
+            if let Some(lack) = lack(parsed.metric.value, &self.scene.cases[case]) {
                 let id = &self.scene.cases[case].id;
                 let message = format!("`{id}` has no `{}`", parsed.metric.value);
                 let span = text.part(parsed.metric.span.clone());
@@ -171,6 +170,7 @@ impl Laid<'_> {
         let (line, _) = self.plan.source.position(text.span.start);
         self.assertions.push(Assertion {
             case,
+            stream: None,
             text: text.value.clone(),
             condition,
             why: expect.why.get().map(|why| why.value.clone()),
@@ -180,14 +180,21 @@ impl Laid<'_> {
     }
 }
 
-/// Why a workload can't have a figure.
-fn lack(metric: Metric, workload: &Workload) -> Option<&'static str> {
-    if metric.measure == crate::plan::Measure::VerifyErrors && !workload.verify {
+/// Why a case, or a stream, can't have a figure.
+fn lack(metric: Metric, case: &Case) -> Option<&'static str> {
+    use crate::plan::Measure::{CpuPerIo, CpuSystem, CpuUser, DeviceUtilization, VerifyErrors};
+    let workload = &case.workload;
+    let shared = matches!(metric.measure, CpuUser | CpuSystem | CpuPerIo | DeviceUtilization);
+    if case.id.stream.is_some() && shared {
+        return Some("that is not told apart by streams");
+    }
+    if metric.measure == VerifyErrors && !workload.verify {
         return Some("this workload verifies nothing: it has no `verify = true`");
     }
     match metric.kind? {
         IoKind::Read if !workload.reads() => Some("this workload reads nothing"),
         IoKind::Write if !workload.writes() => Some("this workload writes nothing"),
+        IoKind::Trim if !workload.trims() => Some("this workload trims nothing"),
         IoKind::Sync if !workload.syncs() => Some("this workload syncs nothing"),
         _ => None,
     }

@@ -60,6 +60,8 @@ struct Wanted<'r> {
     workload_pairs: Vec<&'r str>,
     /// The workload that it is in any case.
     same_workload: &'r str,
+    /// The stream, where one is named, or none but the whole workload.
+    stream: Option<&'r str>,
 }
 
 impl<'r> Wanted<'r> {
@@ -70,11 +72,14 @@ impl<'r> Wanted<'r> {
                 "write `setup` or `setup/workload`, each with `[key=value]` behind it or not",
             ))
         };
-        let parts = glob::split(&reference.text);
+        let (whole, stream) = glob::split_stream(&reference.text);
+        let parts = glob::split(whole);
         let (setup, workload) = match parts {
             Some((setup, workload)) => (setup, Some(workload)),
-            None => (reference.text.as_str(), None),
+            None => (whole, None),
         };
+        // Of a setup alone, what is compared with is what is looked at there.
+        let stream = if workload.is_some() { stream } else { id.stream.as_deref() };
         let (setup, setup_pairs) = glob::brackets(setup).ok_or_else(malformed)?;
         let workload =
             workload.map(|part| glob::brackets(part).ok_or_else(malformed)).transpose()?;
@@ -90,7 +95,8 @@ impl<'r> Wanted<'r> {
             )));
         }
         let (workload, workload_pairs) = workload.map_or((None, Vec::new()), |(n, p)| (Some(n), p));
-        Ok(Self { setup, setup_pairs, workload, workload_pairs, same_workload: &id.workload })
+        let same_workload = &id.workload;
+        Ok(Self { setup, setup_pairs, workload, workload_pairs, same_workload, stream })
     }
 
     /// A name that is not in the plan.
@@ -137,7 +143,9 @@ impl<'r> Wanted<'r> {
 
     /// Whether a case has the names that are asked for.
     fn names(&self, other: &CaseId) -> bool {
-        other.setup == self.setup && other.workload == self.workload.unwrap_or(self.same_workload)
+        other.setup == self.setup
+            && other.workload == self.workload.unwrap_or(self.same_workload)
+            && other.stream.as_deref() == self.stream
     }
 
     /// Whether a case of these names is the one: what the reference says in brackets, and beside
@@ -200,7 +208,7 @@ fn comparable(
     reference: &Reference,
 ) -> Result<(), Fault> {
     let span = reference.span.clone();
-    if let Some(lack) = super::lack(metric, &other.workload) {
+    if let Some(lack) = super::lack(metric, other) {
         let message = format!("`{}` has no `{metric}` to compare with", other.id);
         return Err(Box::new(Diagnostic::new("plan::no-such-figure", message, span, lack)));
     }

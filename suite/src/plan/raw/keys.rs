@@ -43,7 +43,24 @@ pub(super) const WORKLOAD_KEYS: &[&str] = &[
     "engine",
     "cpus",
     "seed",
+    STREAMS_KEY,
 ];
+
+/// Those of them that are of the whole workload where it has streams.
+pub(super) const TIME_LINE_KEYS: &[&str] = &[
+    "runtime",
+    "amount",
+    "warmup",
+    "cooldown",
+    "cache",
+    "fsync_at_end",
+    "verify",
+    "seed",
+    STREAMS_KEY,
+];
+
+/// Where the streams of a workload stand. No other key of it is a table of tables.
+pub(super) const STREAMS_KEY: &str = "streams";
 
 /// Keys of an expectation.
 pub(super) const EXPECT_KEYS: &[&str] = &["case", "that", "why", "level"];

@@ -9,6 +9,7 @@ mod keys;
 mod pace;
 mod reader;
 mod setting;
+mod streams;
 mod syntax;
 mod tables;
 
@@ -130,6 +131,20 @@ pub(super) struct RawStripe {
 
 #[derive(Debug, Clone)]
 pub(super) struct RawWorkload {
+    pub name: At<String>,
+    pub entries: Vec<Entry>,
+    pub doubtful: bool,
+    /// Whether it is a stream, laid out as a workload.
+    pub is_stream: bool,
+    /// Which of its keys stand at the workload of which it is a stream.
+    pub inherited: Vec<&'static str>,
+    /// Loads side by side, if it has any.
+    pub streams: Option<Section<RawStream>>,
+}
+
+/// One of the streams of a workload.
+#[derive(Debug, Clone)]
+pub(super) struct RawStream {
     pub name: At<String>,
     pub entries: Vec<Entry>,
     pub doubtful: bool,

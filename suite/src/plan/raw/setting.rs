@@ -33,6 +33,8 @@ const RW: &Words<Rw> = &[
     ("randwrite", Rw::RandWrite),
     ("readwrite", Rw::ReadWrite),
     ("randrw", Rw::RandRw),
+    ("trim", Rw::Trim),
+    ("randtrim", Rw::RandTrim),
 ];
 const LAYOUT: &Words<Layout> = &[("shared", Layout::Shared), ("partitioned", Layout::Partitioned)];
 const CACHE: &Words<Cache> = &[("direct", Cache::Direct), ("buffered", Cache::Buffered)];
@@ -166,7 +168,7 @@ impl Reader<'_> {
     fn setting(&mut self, key: &'static str, value: &Value<'_>) -> Option<Setting> {
         let longest = Nanos::MAX;
         Some(match key {
-            "rw" => Setting::Rw(self.word(key, value, RW, &["trim", "randtrim"])?),
+            "rw" => Setting::Rw(self.word(key, value, RW, &[])?),
             "read_percent" => Setting::ReadPercent(self.percent(key, value)?),
             "block_size" => Setting::BlockSize(self.blocks(key, value)?),
             "queue_depth" => Setting::QueueDepth(self.integer32(key, value, 1..=DEPTH_MAX)?),

@@ -9,12 +9,12 @@ use super::super::assertion::Level;
 use super::super::model::{Inconclusive, Order, Rounds, StripeDriver};
 use super::keys::{
     DISK_KEYS, EXPECT_KEYS, PLAN_KEYS, PROFILE_KEYS, RESERVED, ROUNDS_KEYS, RUN_KEYS, SETUP_KEYS,
-    STRIPE_KEYS, WORKLOAD_KEYS,
+    STREAMS_KEY, STRIPE_KEYS, WORKLOAD_KEYS,
 };
 use super::reader::{Key, Reader, Value, Words, in_order};
 use super::{
     At, DiskKeys, Entry, Member, RawDisk, RawExpect, RawPlan, RawProfile, RawRun, RawSetup,
-    RawStripe, RawWorkload, Section, Slot, Span, Text,
+    RawStream, RawStripe, RawWorkload, Section, Slot, Span, Text,
 };
 
 /// A disk smaller than this can't be told from its cache, and larger than that is none of today.
@@ -124,7 +124,7 @@ impl Reader<'_> {
         section
     }
 
-    fn check_name(&mut self, what: &str, name: &str, span: &Span, reserved: bool) {
+    pub(super) fn check_name(&mut self, what: &str, name: &str, span: &Span, reserved: bool) {
         let right = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if reserved && RESERVED.contains(&name) {
             let message = format!("{what} can't be called `{name}`");
@@ -327,11 +327,18 @@ impl Reader<'_> {
     }
 
     fn workload(&mut self, name: At<String>, value: &Value<'_>) -> Option<RawWorkload> {
-        let (entries, doubtful) = self.workload_keys(&name.value, value)?;
-        Some(RawWorkload { name, entries, doubtful })
+        let mut streams = None;
+        let (entries, doubtful) = self.workload_keys(&name.value, value, Some(&mut streams))?;
+        let inherited = Vec::new();
+        Some(RawWorkload { name, entries, doubtful, is_stream: false, inherited, streams })
     }
 
-    fn workload_keys(&mut self, name: &str, value: &Value<'_>) -> Option<(Vec<Entry>, bool)> {
+    fn workload_keys(
+        &mut self,
+        name: &str,
+        value: &Value<'_>,
+        mut streams: Option<&mut Option<Section<RawStream>>>,
+    ) -> Option<(Vec<Entry>, bool)> {
         let mut entries = Vec::new();
         let mut doubtful = false;
         for (key, value) in self.entries(name, value, "a table of a workload's keys")? {
@@ -340,6 +347,13 @@ impl Reader<'_> {
                 self.unknown_key(&key, "a workload", WORKLOAD_KEYS);
                 continue;
             };
+            if *known == STREAMS_KEY {
+                match &mut streams {
+                    Some(streams) => **streams = Some(self.streams(&key, value)),
+                    None => self.no_streams_in_a_profile(&key),
+                }
+                continue;
+            }
             let values = self.settings(known, value);
             entries.push(Entry { key: known, key_span: key.span, values });
         }
@@ -458,7 +472,7 @@ impl Reader<'_> {
                         if key.name == "disks" {
                             disks.extend(self.disk_keys(glob.name, value).map(|keys| (text, keys)));
                         } else {
-                            let read = self.workload_keys(glob.name, value);
+                            let read = self.workload_keys(glob.name, value, None);
                             workloads.extend(read.map(|(entries, _)| (text, entries)));
                         }
                     }

@@ -131,6 +131,7 @@ impl Load {
                 features: backend.2,
             },
             kinds,
+            streams: Vec::new(),
         }
     }
 
@@ -190,6 +191,8 @@ pub(super) fn case(id: &str, what: &str, load: &Load, rounds: u32, seed: u64) ->
         rounds: rounds.collect(),
         warnings: vec![],
         engine_iops_max: None,
+        streams: Vec::new(),
+        is_stream: false,
     }
 }
 
