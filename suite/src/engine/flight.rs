@@ -74,8 +74,8 @@ pub(super) struct Flight<'run> {
     free_count: usize,
     parts: Box<[Part]>,
     parts_max: usize,
-    /// Submissions that the kernel has, or will have with the next call.
-    outstanding: usize,
+    /// Of a stripe, submissions that the kernel has, or will have with the next call.
+    parts_outstanding: usize,
     /// The most of them that the queue has room for.
     entries: usize,
 }
@@ -199,7 +199,7 @@ impl<'run> Flight<'run> {
             free_count: depth as usize,
             parts: parts.collect(),
             parts_max,
-            outstanding: 0,
+            parts_outstanding: 0,
             entries,
         }
     }
@@ -238,15 +238,15 @@ impl<'run> Flight<'run> {
                 let started = driver.submitted(self.clock.now(), drawn as u64);
                 self.stamp(drawn, started);
             }
-            if self.outstanding == 0 {
+            if self.outstanding() == 0 {
                 return Ok(());
             }
             let more = driver.submitting() && self.room::<STRIPED>() > 0;
-            let wait = if more { 0 } else { batch.wait_for().min(self.outstanding) };
+            let wait = if more { 0 } else { batch.wait_for().min(self.outstanding()) };
             let ready = queue.enter(wait)?;
             if ready > 0 {
                 let now = self.clock.now();
-                batch.reaped(ready, self.outstanding.saturating_sub(ready));
+                batch.reaped(ready, self.outstanding().saturating_sub(ready));
                 self.reap::<STRIPED, false>(now, driver, queue)?;
             }
         }
@@ -277,11 +277,21 @@ impl<'run> Flight<'run> {
         Ok(())
     }
 
+    /// Submissions that the kernel has, or will have with the next call.
+    #[inline]
+    fn outstanding(&self) -> usize {
+        if self.files.stripe.is_some() {
+            self.parts_outstanding
+        } else {
+            self.slots.len() - self.free_count
+        }
+    }
+
     /// How many more I/Os can be launched now.
     #[inline]
     fn room<const STRIPED: bool>(&self) -> usize {
         if STRIPED {
-            self.free_count.min((self.entries - self.outstanding) / self.parts_max)
+            self.free_count.min((self.entries - self.parts_outstanding) / self.parts_max)
         } else {
             self.free_count
         }
@@ -296,31 +306,47 @@ impl<'run> Flight<'run> {
     ) -> io::Result<()> {
         self.free_count -= 1;
         let slot = self.free[self.free_count];
-        let buffer = match request.kind {
+        let Request { kind, len, offset } = request;
+        let buffer = match kind {
             IoKind::Read => self.buffers.read_buffer(slot as usize),
-            IoKind::Write => self.buffers.write_buffer(slot as usize, request.len as usize),
-            IoKind::Trim | IoKind::Sync => 0,
+            IoKind::Write => self.buffers.write_buffer(slot as usize, len as usize),
+            IoKind::Trim | IoKind::Sync => {
+                return self.launch_without_data::<STRIPED>(slot, request, queue);
+            }
         };
         if CAREFUL
-            && request.kind == IoKind::Write
+            && kind == IoKind::Write
             && let Some(verifier) = &self.verifier
         {
-            let memory = self.buffers.arena_mut().part_mut(buffer, request.len as usize);
+            let memory = self.buffers.arena_mut().part_mut(buffer, len as usize);
             verifier.stamp(request, memory);
         }
-        let Request { kind, len, offset } = request;
         let known = &mut self.slots[slot as usize];
         (known.request, known.buffer) = (request, buffer);
         if STRIPED {
             return self.launch_parts(slot, queue);
         }
-        if kind == IoKind::Sync {
-            self.board.launched(slot as usize, WHOLE);
-        } else {
-            self.board.launched_at(slot as usize, offset);
+        self.board.launched_at(slot as usize, offset);
+        let address = self.buffers.arena().address(buffer, len as usize);
+        queue.push(Submission { part: slot as usize, kind, member: 0, address, len, offset })
+    }
+
+    /// Puts one that moves no data on its way.
+    #[cold]
+    fn launch_without_data<const STRIPED: bool>(
+        &mut self,
+        slot: u32,
+        request: Request,
+        queue: &mut impl Queue,
+    ) -> io::Result<()> {
+        let known = &mut self.slots[slot as usize];
+        (known.request, known.buffer) = (request, 0);
+        if STRIPED {
+            return self.launch_parts(slot, queue);
         }
-        let address = self.address(kind, buffer, len);
-        self.outstanding += 1;
+        let Request { kind, len, offset } = request;
+        self.board.launched(slot as usize, Extent { offset, len, ..WHOLE });
+        let address = std::ptr::null_mut();
         queue.push(Submission { part: slot as usize, kind, member: 0, address, len, offset })
     }
 
@@ -346,7 +372,7 @@ impl<'run> Flight<'run> {
         known.parts = (next - first) as u32;
         known.parts_left = known.parts;
         for part in first..next {
-            self.outstanding += 1;
+            self.parts_outstanding += 1;
             queue.push(self.submission(part))?;
         }
         Ok(())
@@ -370,7 +396,9 @@ impl<'run> Flight<'run> {
         now: u64,
     ) {
         let number = if STRIPED { self.parts[index].slot } else { index as u32 };
-        self.outstanding -= 1;
+        if STRIPED {
+            self.parts_outstanding -= 1;
+        }
         self.board.landed(index);
         let slot = &mut self.slots[number as usize];
         if STRIPED {
@@ -456,18 +484,14 @@ impl<'run> Flight<'run> {
             part: index,
             kind,
             member: extent.member,
-            address: self.address(kind, buffer + (extent.at + done) as usize, len),
+            address: match kind {
+                IoKind::Trim | IoKind::Sync => std::ptr::null_mut(),
+                _ => {
+                    self.buffers.arena().address(buffer + (extent.at + done) as usize, len as usize)
+                }
+            },
             len,
             offset: extent.offset + u64::from(done),
-        }
-    }
-
-    /// The memory of so many bytes at a place of the buffers.
-    #[inline]
-    fn address(&self, kind: IoKind, at: usize, len: u32) -> *mut u8 {
-        match kind {
-            IoKind::Trim => std::ptr::null_mut(),
-            _ => self.buffers.arena().address(at, len as usize),
         }
     }
 }
@@ -476,7 +500,7 @@ impl Drop for Flight<'_> {
     fn drop(&mut self) {
         // After an error, or in a panic, the kernel may still write to the buffers of I/Os in
         // flight: memory that is lost is better than memory that changes under its next owner.
-        if self.outstanding > 0 {
+        if self.outstanding() > 0 {
             self.buffers.arena_mut().leak();
         }
     }

@@ -16,7 +16,7 @@ use crate::engine::{Job, Length, Pace};
 use crate::measure::{IoKind, Recorder, Verified};
 
 /// How long counts may wait to be seen, in nanoseconds, while I/Os come back.
-const PUBLISH_EVERY: u64 = 1_000_000;
+const PUBLISH_EVERY: u64 = 10_000_000;
 
 /// A moment that doesn't come.
 pub(super) const NEVER: u64 = u64::MAX;
@@ -318,7 +318,15 @@ impl<'lane> Tally<'lane> {
                 self.settle(kind);
             }
         }
-        self.publish();
+        self.publish_in_time();
+    }
+
+    #[inline]
+    fn publish_in_time(&mut self) {
+        if self.now >= self.next_publish {
+            self.next_publish = self.now + PUBLISH_EVERY;
+            self.publish();
+        }
     }
 
     /// One of them succeeded that was due at a time of its own: its latency counts from then.
@@ -365,10 +373,7 @@ impl<'lane> Tally<'lane> {
         self.alone_ns += latency;
         self.kinds[kind as usize].add(bytes);
         self.lane.latency[kind as usize].record(latency);
-        if now >= self.next_publish {
-            self.next_publish = now + PUBLISH_EVERY;
-            self.publish();
-        }
+        self.publish_in_time();
     }
 
     #[inline]
@@ -439,6 +444,7 @@ impl<'lane> Tally<'lane> {
     /// All is done. The depth was 0 from the last reading of the clock on.
     pub(super) fn finish(mut self) -> Counted {
         self.reported();
+        self.publish();
         self.series.close(self.data());
         if self.members.len() == 1 {
             self.members[0] = self.data();

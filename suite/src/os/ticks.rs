@@ -2,7 +2,7 @@
 //! time: about half of what the kernel's own way costs.
 //!
 //! The counter is used where the kernel itself keeps time by it, and so has found it to run evenly
-//! and alike on all processors. Once in a millisecond the kernel's clock is read beside it, so
+//! and alike on all processors. Every ten milliseconds the kernel's clock is read beside it, so
 //! that what time servers do to that clock is followed, and nothing adds up.
 
 use std::fs;
@@ -15,7 +15,10 @@ use super::clock::monotonic_ns;
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 /// How long the counter is believed without a look at the kernel's clock, in nanoseconds.
-const TRUSTED_NS: u64 = 1_000_000;
+const TRUSTED_NS: u64 = 10_000_000;
+
+/// How long it is watched to see how fast it runs, in nanoseconds.
+const WATCHED_NS: u64 = 1_000_000;
 
 /// Fraction bits of the nanoseconds that a tick takes: a product with the ticks of a few
 /// [`TRUSTED_NS`] is far from 2^64 for any processor above 1 MHz.
@@ -28,9 +31,9 @@ const TRIES: usize = 4;
 /// from the kernel's own reading than two calls of that are apart: a few tens of nanoseconds.
 #[derive(Debug)]
 pub struct TickClock {
-    /// When it began; `None` where the counter is not to be trusted.
-    first: Option<Both>,
-    /// The last look at both clocks.
+    /// The last look at both clocks; `None` where the counter is not to be trusted.
+    seen: Option<Both>,
+    /// What is said of that moment, which may be a little later.
     anchor: Both,
     /// Nanoseconds a tick, in units of 2^-32.
     scale: u64,
@@ -77,15 +80,15 @@ impl TickClock {
                 return None;
             }
             let first = Both::read();
-            while monotonic_ns() < first.ns + TRUSTED_NS {
+            while monotonic_ns() < first.ns + WATCHED_NS {
                 std::hint::spin_loop();
             }
             Both::read().scale_since(first)
         });
-        let mut clock = Self { first: None, anchor: Both::default(), scale: 0, span: 0 };
+        let mut clock = Self { seen: None, anchor: Both::default(), scale: 0, span: 0 };
         if let Some(scale) = *scale {
             let now = Both::read();
-            (clock.first, clock.anchor) = (Some(now), now);
+            (clock.seen, clock.anchor) = (Some(now), now);
             clock.believe(scale);
         }
         clock
@@ -94,7 +97,7 @@ impl TickClock {
     /// Whether it reads the counter.
     #[must_use]
     pub fn by_counter(&self) -> bool {
-        self.first.is_some()
+        self.seen.is_some()
     }
 
     /// What [`monotonic_ns`] would say.
@@ -113,21 +116,22 @@ impl TickClock {
     }
 
     fn believe(&mut self, scale: u64) {
-        self.scale = scale;
-        self.span = (TRUSTED_NS << SCALE_BITS) / scale;
+        self.scale = scale.max(1);
+        self.span = (TRUSTED_NS << SCALE_BITS) / self.scale;
     }
 
     /// Looks at both clocks, and goes on from there.
     #[cold]
     fn look(&mut self) -> u64 {
-        let Some(first) = self.first else { return monotonic_ns() };
+        let Some(seen) = self.seen else { return monotonic_ns() };
         let now = Both::read();
         // What was said last was of the end of the span at the latest.
         let said = self.anchor.ns + self.ns(self.span);
-        self.anchor = Both { ns: now.ns.max(said), ..now };
-        // Longer and longer stretches say it better and better.
-        if let Some(scale) = now.scale_since(first) {
-            self.believe(scale);
+        (self.seen, self.anchor) = (Some(now), Both { ns: now.ns.max(said), ..now });
+        if let Some(scale) = now.scale_since(seen) {
+            // What is ahead is caught up with by the next look, if that can be.
+            let ahead = (self.anchor.ns - now.ns).min(TRUSTED_NS / 2);
+            self.believe(scale - scale * ahead / TRUSTED_NS);
         }
         self.anchor.ns
     }
@@ -185,6 +189,24 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_ahead_is_caught_up_with() {
+        let mut clock = TickClock::new();
+        if !clock.by_counter() {
+            return; // there is nothing to catch up with
+        }
+        clock.anchor.ns += 1_000_000;
+        let mut last = 0;
+        let end = Instant::now() + Duration::from_millis(100);
+        while Instant::now() < end {
+            let now = clock.now();
+            assert!(now >= last);
+            last = now;
+        }
+        let ahead = clock.now().saturating_sub(monotonic_ns());
+        assert!(ahead < 100_000, "{ahead} ns ahead");
+    }
+
+    #[test]
     fn a_long_pause_is_as_long_as_it_was() {
         let mut clock = TickClock::new();
         let (start, real) = (clock.now(), monotonic_ns());
@@ -207,7 +229,7 @@ mod tests {
 
     #[test]
     fn without_the_counter_it_is_the_clock_of_the_kernel() {
-        let mut clock = TickClock { first: None, anchor: Both::default(), scale: 0, span: 0 };
+        let mut clock = TickClock { seen: None, anchor: Both::default(), scale: 0, span: 0 };
         let before = monotonic_ns();
         assert!((before..before + 1_000_000_000).contains(&clock.now()));
         assert!(!clock.by_counter());
