@@ -41,8 +41,13 @@ pub fn warnings(record: &Record, case: &CaseRecord, workload: &Workload) -> Vec<
     if has_a_pace(workload) {
         all.extend([first_interval(&rounds), drift(&rounds)]);
     }
-    let limited = limited_by_engine(case);
-    all.extend([limited.or_else(|| cpu_bound(&merged)), slow_drain(&rounds)]);
+    let streams = case.streams_as_cases();
+    let mut limited: Vec<_> = streams.iter().filter_map(limited_stream).collect();
+    limited.extend(limited_by_engine(case));
+    if limited.is_empty() {
+        limited.extend(cpu_bound(&merged));
+    }
+    all.extend(limited.into_iter().map(Some).chain([slow_drain(&rounds)]));
     all.extend(seen(record, case, workload).iter().map(not_at_the_device));
     all.push(little(&merged));
     all.push(in_memory(record, case));
@@ -219,6 +224,12 @@ fn limited_by_engine(case: &CaseRecord) -> Option<String> {
             share * 100.0
         )
     })
+}
+
+/// The same of a stream, which is named.
+fn limited_stream(stream: &CaseRecord) -> Option<String> {
+    let name = stream.id.rsplit('/').next().unwrap_or_default();
+    limited_by_engine(stream).map(|limited| format!("stream {name}: {limited}"))
 }
 
 fn cpu_bound(merged: &Measurement) -> Option<String> {

@@ -87,7 +87,7 @@ pub(crate) fn case(id: &str, rounds: Vec<Measurement>) -> CaseRecord {
         warnings: Vec::new(),
         engine_iops_max: None,
         streams: Vec::new(),
-        is_stream: false,
+        stream_of: None,
     }
 }
 

@@ -120,10 +120,12 @@ fn entries(record: &Record) -> Vec<Entry> {
     let mut timed = HashSet::new();
     let mut entries: Vec<Entry> = Vec::new();
     for verdict in record.verdicts.iter().take(ENTRIES) {
-        let case = record.cases.iter().find(|case| case.id == verdict.case);
-        let first = timed.insert(&verdict.case);
-        let seconds = case.filter(|_| first).map_or(0.0, measured_seconds);
-        entries.push(of_verdict(record, verdict, case, seconds));
+        // Streams run side by side: their time is that of the case, and counts once.
+        let whole = record.whole_of(&verdict.case);
+        let first = timed.insert(whole.map_or(&verdict.case, |case| &case.id));
+        let seconds = whole.filter(|_| first).map_or(0.0, measured_seconds);
+        let case = record.case(&verdict.case);
+        entries.push(of_verdict(record, verdict, case.as_deref(), seconds));
     }
     if let Some(more) = record.verdicts.len().checked_sub(ENTRIES).filter(|more| *more > 0) {
         entries.push(error(
@@ -137,7 +139,7 @@ fn entries(record: &Record) -> Vec<Entry> {
     for case in record.cases.iter().take(ENTRIES) {
         let troubles = troubles(record, case);
         let judged = record.verdicts.iter().any(|verdict| {
-            verdict.case == case.id && verdict.outcome == Outcome::Error && verdict.gate
+            case.is_or_has(&verdict.case) && verdict.outcome == Outcome::Error && verdict.gate
         });
         if !troubles.is_empty() && !judged {
             let kind = trouble_kind(Some(case));

@@ -36,8 +36,9 @@ pub(super) struct Bench<'r> {
     sysfs: Sysfs,
     /// Disks on which I/Os never returned: nothing more is asked of them.
     silent: BTreeSet<String>,
-    /// For each case that was measured, what of it the engine's own cost follows from.
-    stripped: BTreeMap<usize, Job>,
+    /// For each case that was measured, what of each of its loads the engine's own cost follows
+    /// from; `None` of a load whose cost is not known.
+    stripped: BTreeMap<usize, Vec<Option<Job>>>,
     ceilings: Ceilings,
     tables: Tables,
 }
@@ -117,17 +118,26 @@ impl<'r> Bench<'r> {
         let mut measured = joined(&case.workload, measured, cpu)
             .ok_or_else(|| "nothing was measured".to_owned())?;
         measured.device = books.and_then(|books| books.close(measured.duration_ns));
-        if let [job] = &jobs[..] {
-            self.stripped.extend(ceiling::stripped(job, &measured).map(|job| (planned, job)));
-        }
+        let of_loads = ceiling::of_loads(&measured);
+        let stripped = jobs.iter().zip(of_loads).map(|(job, one)| ceiling::stripped(job, one));
+        self.stripped.insert(planned, stripped.collect());
         Ok(measured)
     }
 
-    /// How many I/Os a second the engine could do of a case whose rounds came to this, if no disk
-    /// were in its way; `None` where the case is far from that, or nobody knows.
-    pub(super) fn ceiling(&mut self, planned: usize, merged: &Measurement) -> Option<f64> {
-        let job = self.stripped.get(&planned).filter(|_| ceiling::is_worth_a_look(merged))?;
-        self.ceilings.of(&mut self.engine, &self.control, job, merged)
+    /// How many I/Os a second the engine could do of each load of a case whose rounds came to this,
+    /// alone and if no disk were in its way; `None` where the case is far from that, or nobody
+    /// knows.
+    pub(super) fn ceilings(&mut self, planned: usize, merged: &Measurement) -> Vec<Option<f64>> {
+        let mut all = Vec::new();
+        for (load, job) in self.stripped.get(&planned).into_iter().flatten().enumerate() {
+            let worth = ceiling::is_worth_a_look(merged, load);
+            let measured = ceiling::of_loads(merged).nth(load);
+            let asked = job.as_ref().filter(|_| worth).zip(measured);
+            all.push(asked.and_then(|(job, measured)| {
+                self.ceilings.of(&mut self.engine, &self.control, job, measured)
+            }));
+        }
+        all
     }
 
     /// The first disk of a setup that doesn't answer.

@@ -12,6 +12,7 @@ use super::{Event, Preview, Request, SessionError, job, opening, preview};
 use crate::judge::{self, Circumstances};
 use crate::measure::Measurement;
 use crate::os::io::too_many_open_files;
+use crate::plan::CaseId;
 use crate::record::{Record, RecordError, RoundRecord};
 use crate::rig::{self, BuildEvent, Category, Rig, RigError, Undo, UndoError};
 use crate::units::{Bytes, Nanos, Unit, human};
@@ -104,7 +105,8 @@ pub fn unanswerable(request: &Request, looked: &Preview) -> Vec<String> {
     let record = opening::record(request, looked);
     let found = judge::unanswerable(&request.plan, &record, request.baseline.as_ref());
     let told = found.into_iter().map(|(assertion, reason)| {
-        let case = &request.plan.cases[assertion.case].id;
+        let whole = &request.plan.cases[assertion.case].id;
+        let case = CaseId { stream: assertion.stream.clone(), ..whole.clone() };
         let (text, line) = (&assertion.text, assertion.line);
         format!("`{text}` on {case} ({}:{line}): {reason}", request.plan_path)
     });
@@ -251,8 +253,14 @@ impl Story<'_> {
             if begun.elapsed() > most || self.stop.load(Ordering::SeqCst) || bench.is_stuck() {
                 return;
             }
-            let merged = case.merged();
-            case.engine_iops_max = merged.and_then(|merged| bench.ceiling(*planned, &merged));
+            let Some(merged) = case.merged() else { continue };
+            let ceilings = bench.ceilings(*planned, &merged);
+            if case.streams.is_empty() {
+                case.engine_iops_max = ceilings.into_iter().flatten().next();
+            } else {
+                let streams = case.streams.iter_mut().zip(ceilings);
+                streams.for_each(|(stream, most)| stream.engine_iops_max = most);
+            }
         }
     }
 
