@@ -111,7 +111,8 @@ impl Record {
             return Some(Cow::Borrowed(case));
         }
         let case = self.whole_of(id)?;
-        let stream = case.streams.iter().find(|stream| Some(stream.name.as_str()) == name_in(id))?;
+        let stream =
+            case.streams.iter().find(|stream| Some(stream.name.as_str()) == name_in(id))?;
         Some(Cow::Owned(case.stream_as_case(stream, case.whole())))
     }
 

@@ -329,7 +329,8 @@ pub(super) fn troubles(record: &Record, case: &CaseRecord) -> Vec<String> {
         return Vec::new();
     }
     let said = record.verdicts.iter().any(|verdict| {
-        case.is_or_has(&verdict.case) && matches!(verdict.outcome, Outcome::Error | Outcome::Skipped)
+        case.is_or_has(&verdict.case)
+            && matches!(verdict.outcome, Outcome::Error | Outcome::Skipped)
     });
     if case.rounds.is_empty() && case.skipped.is_empty() && !said {
         let why = if record.interrupted { "the run was stopped before it" } else { "not measured" };

@@ -10,6 +10,7 @@ mod readme;
 mod real;
 mod sandbox;
 mod simulate;
+mod streams;
 mod stuck;
 mod support;
 mod verify;
