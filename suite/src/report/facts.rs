@@ -339,7 +339,8 @@ pub(super) fn troubles(record: &Record, case: &CaseRecord) -> Vec<String> {
     case.troubles()
 }
 
-/// The troubles of a case that no verdict on it, or on a stream of it, has as its reason, for a report that shows both.
+/// The troubles of a case that no verdict on it, or on a stream of it, has as its reason, for a
+/// report that shows both.
 pub(super) fn untold_troubles(record: &Record, case: &CaseRecord) -> Vec<String> {
     let mut troubles = troubles(record, case);
     if troubles.is_empty() {

@@ -19,7 +19,7 @@ use crate::model::DiskModel;
 use crate::os::blockdev::Sysfs;
 use crate::plan::{Case, DiskSource, Setup, Workload};
 use crate::record::CaseRecord;
-use crate::rig::{Access, Member, Rig, SurveyedDisk};
+use crate::rig::{Access, BuildEvent, Member, Rig, SurveyedDisk};
 use crate::units::Bytes;
 
 /// Size of a simulated disk whose size the plan leaves to the device that it names.
@@ -64,7 +64,31 @@ impl<'r> Bench<'r> {
         !self.silent.is_empty()
     }
 
-    /// Measures one round of a case of the plan.
+    /// Makes the disks of a case ready for a round of it: what trims left there is written again.
+    ///
+    /// # Errors
+    /// Why they can't be, as a sentence.
+    pub(super) fn make_ready(
+        &self,
+        planned: usize,
+        tell: &mut dyn FnMut(BuildEvent<'_>),
+    ) -> Result<(), String> {
+        let case = &self.request.plan.cases[planned];
+        let setup = &self.request.plan.setups[case.setup];
+        let is_silent = self.silent_disk(setup).is_some();
+        let Some(rig) = self.rig.filter(|_| !is_silent) else { return Ok(()) };
+        let trims = case.workload.loads().into_iter().filter(|load| load.trims());
+        let blocks = trims.flat_map(|load| load.blocks.0.iter().map(|(size, _)| size.0));
+        let mut sizes: Vec<u64> = blocks.collect();
+        if !sizes.is_empty() {
+            sizes.extend(setup.stripe.map(|stripe| stripe.chunk.0)); // which parts them
+        }
+        let halted = || self.control.stopped();
+        let done = rig.refill(case.setup, &sizes, &halted, tell);
+        done.map_err(|error| with_help(&error))
+    }
+
+    /// Measures one round of a case of the plan, whose disks are ready for it.
     ///
     /// # Errors
     /// Why it could not be measured, as a sentence.
@@ -148,8 +172,6 @@ impl<'r> Bench<'r> {
 
     fn open(&self, case: &Case) -> Result<Vec<Member>, String> {
         let Some(rig) = self.rig else { return Ok(Vec::new()) };
-        let (trims, halted) = (case.workload.trims(), || self.control.stopped());
-        rig.refill(case.setup, trims, &halted).map_err(|error| with_help(&error))?;
         let access = Access {
             direct: job::is_direct(&case.workload),
             write: case.workload.changes(),

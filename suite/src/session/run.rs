@@ -177,10 +177,8 @@ impl Story<'_> {
         let nothing_to_run = self.record.cases.iter().all(|case| !case.skipped.is_empty());
         if self.troubles.is_empty() && !nothing_to_run {
             let tell = &mut *self.tell;
-            let built = rig::build(survey?, undo, self.stop, &mut |event| {
-                let BuildEvent { disk, written, total } = event;
-                tell(&Event::Filling { disk, written: Bytes(written), total: Bytes(total) });
-            });
+            let built =
+                rig::build(survey?, undo, self.stop, &mut |event| filling(&mut *tell, &event));
             match built {
                 Ok(rig) => {
                     self.record.disks = rig.disks().map(opening::disk).collect();
@@ -270,11 +268,14 @@ impl Story<'_> {
         let workload = &self.request.plan.cases[planned].workload;
         let expected = job::known_time(workload);
         let name = self.record.cases[case].id.clone();
-        (self.tell)(&Event::RoundStarted { case: &name, round, position, expected });
         let tell = &mut *self.tell;
-        let outcome = bench.measure(planned, round, &mut |progress| {
-            let done = job::share_done(workload, &progress);
-            tell(&Event::RoundProgress { case: &name, expected, done, progress });
+        let ready = bench.make_ready(planned, &mut |event| filling(tell, &event));
+        let outcome = ready.and_then(|()| {
+            tell(&Event::RoundStarted { case: &name, round, position, expected });
+            bench.measure(planned, round, &mut |progress| {
+                let done = job::share_done(workload, &progress);
+                tell(&Event::RoundProgress { case: &name, expected, done, progress });
+            })
         });
         self.stuck = bench.is_stuck();
         let (measurement, error) = self.kept(outcome);
@@ -367,6 +368,12 @@ impl Story<'_> {
             (self.tell)(&Event::SaveFailed(error));
         }
     }
+}
+
+/// Tells how far a disk is written.
+fn filling(tell: &mut dyn FnMut(&Event<'_>), event: &BuildEvent<'_>) {
+    let BuildEvent { disk, written, total } = *event;
+    tell(&Event::Filling { disk, written: Bytes(written), total: Bytes(total) });
 }
 
 /// A trouble with storage, what caused it, and what would help.

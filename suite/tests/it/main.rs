@@ -13,4 +13,5 @@ mod simulate;
 mod streams;
 mod stuck;
 mod support;
+mod trims;
 mod verify;

@@ -248,8 +248,8 @@ fn workers_of_each_stream_run_where_it_says() {
     let mut pinned: Vec<String> = Vec::new();
     for task in tasks.flatten() {
         let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
-        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        pinned.extend(list.map(|list| list.trim().to_owned()));
+        let on = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        pinned.extend(on.map(|on| on.trim().to_owned()));
     }
     live.signal("INT");
     live.finish().expect(130);
