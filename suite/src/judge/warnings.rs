@@ -269,8 +269,8 @@ fn slow_drain(rounds: &[&Measurement]) -> Option<String> {
 }
 
 /// Little's law: what is in flight is what arrives times how long it stays. Where it doesn't hold,
-/// one of the three figures is wrong. In an open loop, latency counts from before I/Os are in flight:
-/// what counts here is how long they took from their start.
+/// one of the three figures is wrong. In an open loop, latency counts from before I/Os are in
+/// flight: what counts here is how long they took from their start.
 fn little(merged: &Measurement) -> Option<String> {
     let of_stream = |stream: &StreamMeasurement| {
         little(&stream.measurement).map(|told| format!("stream {}: {told}", stream.name))

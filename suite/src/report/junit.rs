@@ -184,6 +184,7 @@ fn of_verdict(
     let message = message(verdict);
     let body = || body(record, verdict, case);
     let not = |element, kind| State::Not(element, kind, message.clone(), body());
+    let kind = trouble_kind(record.whole_of(&verdict.case));
     let inconclusive = record.conclusion.inconclusive.as_str();
     let mut output = None;
     let state = match (verdict.outcome, verdict.gate) {
@@ -201,9 +202,9 @@ fn of_verdict(
             not(Element::Error, "inconclusive")
         }
         (Outcome::Inconclusive, _) => not(Element::Skipped, "inconclusive"),
-        (Outcome::Error, true) => not(Element::Error, trouble_kind(case)),
+        (Outcome::Error, true) => not(Element::Error, kind),
         // Without data it is no pass, and being a warning it is no error of the run.
-        (Outcome::Error, false) => not(Element::Skipped, trouble_kind(case)),
+        (Outcome::Error, false) => not(Element::Skipped, kind),
         (Outcome::Skipped, _) => {
             let message =
                 facts::reason(record, verdict).unwrap_or_else(|| "the case was not run".to_owned());

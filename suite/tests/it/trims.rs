@@ -20,8 +20,9 @@ fn trims_have_figures_of_their_own_and_keep_a_rate_and_shares_of_sizes() {
     let scratch = Scratch::new();
     let keys = "block_size = { '4KiB' = 75, '12KiB' = 25 }\nrate = '4MB/s'\nqueue_depth = 4\n\
                 runtime = '2s'";
-    let conditions = "[[expect]]\ncase = 's/t'\nthat = ['trim.latency.p99 < 10ms', \
-                      'trim.iops between 600 and 700', 'trim.bandwidth between 3.9MB/s and 4.1MB/s', \
+    let conditions = "[[expect]]\ncase = 's/t'\nthat = [\n\
+                      'trim.latency.p99 < 10ms', 'trim.iops between 600 and 700',\n\
+                      'trim.bandwidth between 3.9MB/s and 4.1MB/s',\n\
                       'errors = 0', 'iops > 100']\n";
     let text = plan(keys, 2, "") + conditions;
     // In virtual time, where no stall of a file system takes the rate away.
@@ -54,7 +55,7 @@ fn every_block_once_by_several_workers_gives_up_all_of_the_region_and_no_more() 
 
 #[test]
 fn where_no_hole_can_be_punched_the_case_is_an_error_with_a_remedy() {
-    let test = "trims::where_no_hole_can_be_punched_the_case_is_an_error_with_a_remedy";
+    let this_test = "trims::where_no_hole_can_be_punched_the_case_is_an_error_with_a_remedy";
     let scratch = Scratch::new();
     let keys = "cache = 'buffered'\nruntime = '100ms'";
     let text = plan(keys, 2, "") + "[[expect]]\ncase = '*'\nthat = 'iops > 0'\n";
@@ -62,14 +63,14 @@ fn where_no_hole_can_be_punched_the_case_is_an_error_with_a_remedy() {
     fs::create_dir(scratch.path("memory")).expect("a folder");
     let script = "mount -t ramfs none memory || exit 77; \
                   diskproof run plan.toml --out out --work-dir memory --progress none";
-    let Some(ran) = scratch.in_private_mounts(test, script) else { return };
+    let Some(ran) = scratch.in_private_mounts(this_test, script) else { return };
     if ran.status.code() == Some(77) {
-        return skip(test, "no ramfs can be mounted", "run as root");
+        return skip(this_test, "no ramfs can be mounted", "run as root");
     }
     ran.expect(3).prints("EOPNOTSUPP");
     let junit = scratch.read("out/junit.xml");
-    for text in ["the file system there can't punch holes", "put the disk on ext4"] {
-        assert!(junit.contains(text), "no `{text}` in\n{junit}");
+    for said in ["the file system there can't punch holes", "put the disk on ext4"] {
+        assert!(junit.contains(said), "no `{said}` in\n{junit}");
     }
     assert_eq!(scratch.record().cases[0].rounds.len(), 1, "it is not tried again");
 }
@@ -90,8 +91,8 @@ fn what_was_there_before_is_never_trimmed() {
 #[test]
 fn a_signal_amid_the_writing_of_holes_leaves_nothing() {
     let scratch = Scratch::new();
-    let keys = "once = true\nblock_size = '1MiB'\namount = '512MiB'";
-    let text = plan(keys, 4, "").replace("8MiB", "512MiB")
+    let keys = "once = true\nblock_size = '1MiB'\namount = '192MiB'";
+    let text = plan(keys, 4, "").replace("8MiB", "192MiB")
         + "[[expect]]\ncase = '*'\nthat = 'errors = 0'\n";
     let mut live = Live::start(&mut scratch.plan_command(&text, &["--progress", "lines"]));
     live.wait_for("DONE s/t round 1");
