@@ -217,8 +217,9 @@ pub(super) mod tests {
         for (backend, depth) in ways {
             let (mut engine, control) = (Engine::new(), Control::default());
             let job = job(backend, depth);
-            let measured = engine.run(&job, &control, &mut |_| {}).unwrap();
-            assert!(is_worth_a_look(&measured, 0), "{:?}", busy(&measured, 0));
+            // Others may leave it too little of a processor to be limited by that.
+            let mut tries = (0..20).map(|_| engine.run(&job, &control, &mut |_| {}).unwrap());
+            let measured = tries.find(|measured| is_worth_a_look(measured, 0)).expect("busy once");
             let stripped = stripped(&job, &measured).unwrap();
             let mut ceilings = Ceilings::default();
             let most = ceilings.of(&mut engine, &control, &stripped, &measured).unwrap();

@@ -320,14 +320,19 @@ fn every_stream_is_held_against_what_the_engine_could_do_of_it() {
                 [workloads.both.streams.busy]\nrw = 'randwrite'\n\
                 [workloads.both.streams.idle]\nrw = 'randwrite'\nrate = '50 iops'\n\
                 [run]\nrounds = 1\n[[expect]]\ncase = '*'\nthat = 'errors = 0'\n";
-    scratch.run_plan(plan, &["--progress", "none"]).expect(0);
-    let record = scratch.record();
-    let share = |name: &str| {
+    let share = |record: &Record, name: &str| {
         let stream = record.case(&format!("s/both/{name}")).expect("a stream");
-        stream.share_of_engine().expect("it was busy, or may have been")
+        stream.share_of_engine()
     };
+    // Others may take so much of the processor that nobody could say that it was the limit.
+    let known = (0..10).find_map(|_| {
+        scratch.run_plan(plan, &["--progress", "none"]).expect(0);
+        let record = scratch.record();
+        Some((share(&record, "busy")?, share(&record, "idle")?, record))
+    });
+    let (busy, idle, record) = known.expect("no run in ten kept its processor busy");
     // On a machine where others run a short window says little more than this.
-    assert!((0.2..5.0).contains(&share("busy")), "{}", share("busy"));
-    assert!(share("idle") < 0.1, "{}", share("idle"));
+    assert!((0.2..5.0).contains(&busy), "{busy}");
+    assert!(idle < 0.1, "{idle}");
     assert_eq!(record.cases[0].engine_iops_max, None, "of several loads there is no one figure");
 }
