@@ -121,7 +121,11 @@ impl<'r> Bench<'r> {
         for (number, (load, backend)) in loads.iter().zip(&self.back_ends[planned]).enumerate() {
             let (seed, table) = (job::stream_seed(seed, number), table.clone());
             let table = table.filter(|_| load.verify);
-            jobs.push(job::job(load, storage.clone(), capacity, *backend, seed, table)?);
+            let job = job::job(load, storage.clone(), capacity, *backend, seed, table);
+            jobs.push(job.map_err(|error| match case.workload.streams.get(number) {
+                Some(stream) => format!("stream {}: {error}", stream.name),
+                None => error,
+            })?);
         }
         let devices = members.iter().map(|member| member.block_device);
         let mut books = Books::open(&self.sysfs, devices, &case.workload);
