@@ -37,7 +37,7 @@ pub struct CasePreview {
     pub id: String,
     /// What it does, in one line.
     pub what: String,
-    /// Its conditions, as written.
+    /// Its conditions, as written; one on a stream has the stream's name before it.
     pub conditions: Vec<String>,
     /// Why it can't run here; empty when it can.
     pub skipped: Vec<String>,
@@ -115,7 +115,7 @@ fn outline(plan: &Plan, case: usize) -> CasePreview {
         case,
         id: plan.cases[case].id.to_string(),
         what: words::sentence(&plan.cases[case].workload),
-        conditions: of_case.map(|assertion| assertion.text.clone()).collect(),
+        conditions: of_case.map(Assertion::with_stream).collect(),
         skipped: Vec::new(),
     }
 }

@@ -10,6 +10,8 @@ mod readme;
 mod real;
 mod sandbox;
 mod simulate;
+mod streams;
 mod stuck;
 mod support;
+mod trims;
 mod verify;
