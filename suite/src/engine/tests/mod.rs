@@ -4,7 +4,7 @@ mod access;
 mod choices;
 mod cost;
 mod pace;
-mod real;
+pub(super) mod real;
 mod simulated;
 mod stuck;
 mod together;
@@ -46,6 +46,7 @@ pub(super) fn job() -> Job {
         payload: Payload::Random,
         verify: None,
         backend: Backend::Auto,
+        ring: RingOptions::default(),
         seed: 1,
         series_interval: Nanos(100_000_000),
     }
