@@ -193,6 +193,50 @@ fn faults() -> u64 {
     usage.unwrap_or_default().cast_unsigned()
 }
 
+/// How many buffers a worker has, and how far they are apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    stride: usize,
+    reads: usize,
+    writes: usize,
+    repeated: usize,
+}
+
+impl Layout {
+    /// That of a worker of this job, of whose members the one with the coarsest wish for memory
+    /// wants `align`.
+    pub(super) fn of(job: &Job, align: usize) -> Self {
+        let largest = job.blocks.iter().map(|mix| mix.block.0 as usize).max().unwrap_or(0);
+        let depth = job.queue_depth as usize;
+        let writes = match job.payload {
+            _ if job.read_percent >= 100 || job.trim => 0,
+            // They are the same for all, and nobody changes them, but for stamps.
+            Payload::Zero if job.verify.is_none() => 1,
+            _ => depth,
+        };
+        Self {
+            stride: largest.next_multiple_of(align.max(PAGE)),
+            reads: if job.read_percent > 0 { depth } else { 0 },
+            writes,
+            repeated: repeated_percent(job).filter(|_| writes > 0).map_or(0, |_| REPEATED),
+        }
+    }
+
+    /// What all of them take.
+    pub(super) fn bytes(self) -> usize {
+        let count = self.reads + self.writes + self.repeated;
+        count.checked_mul(self.stride).unwrap_or(usize::MAX >> 1)
+    }
+}
+
+/// What share of a job's writes repeats one of a few blocks.
+fn repeated_percent(job: &Job) -> Option<u8> {
+    match job.payload {
+        Payload::Duplicate(percent) => Some(percent),
+        _ => None,
+    }
+}
+
 /// The buffers of one worker: for each I/O in flight one to read into and one to write from.
 #[derive(Debug)]
 pub(super) struct Buffers {
@@ -223,24 +267,9 @@ impl Buffers {
     /// Those of a worker of this job, of whose members the one with the coarsest wish for memory
     /// wants `align`.
     pub(super) fn new(job: &Job, worker: u32, align: usize) -> Result<Self, EngineError> {
-        let largest = job.blocks.iter().map(|mix| mix.block.0 as usize).max().unwrap_or(0);
-        let stride = largest.next_multiple_of(align.max(PAGE));
-        let depth = job.queue_depth as usize;
-        let reads = if job.read_percent > 0 { depth } else { 0 };
-        let writes = match job.payload {
-            _ if job.read_percent >= 100 || job.trim => 0,
-            // They are the same for all, and nobody changes them, but for stamps.
-            Payload::Zero if job.verify.is_none() => 1,
-            _ => depth,
-        };
-        let percent = match job.payload {
-            Payload::Duplicate(percent) if writes > 0 => Some(percent),
-            _ => None,
-        };
-        let repeated = percent.map_or(0, |_| REPEATED);
-        let bytes = (reads + writes + repeated).checked_mul(stride).unwrap_or(usize::MAX >> 1);
-        let mut arena = Arena::new(bytes, align)?;
-        let repeats = percent.map(|percent| {
+        let Layout { stride, reads, writes, repeated } = Layout::of(job, align);
+        let mut arena = Arena::new(Layout::of(job, align).bytes(), align)?;
+        let repeats = repeated_percent(job).filter(|_| repeated > 0).map(|percent| {
             let at = (reads + writes) * stride;
             let contents = arena.part_mut(at, repeated * stride);
             fill(contents, &mut random(job.seed, Stream::Repeated, 0));

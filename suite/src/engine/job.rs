@@ -343,7 +343,7 @@ pub enum EngineError {
         reason: String,
     },
     /// Completions can't be polled for.
-    #[error("completions can't be polled for (`hipri`): {reason}")]
+    #[error("completions can't be polled for: {reason}")]
     NoPolling {
         /// Why, with the remedy.
         reason: String,

@@ -33,6 +33,7 @@ mod crew;
 mod driver;
 mod files;
 mod flight;
+mod footprint;
 mod guard;
 mod job;
 mod last_flush;
@@ -71,11 +72,12 @@ use crate::os::cpu::Affinity;
 use job::Patience;
 
 pub use access::Access;
+pub use footprint::Footprint;
 pub use job::{
     Arrivals, Backend, Control, DeviceFile, EngineError, Flush, Job, Length, Mix, Pace, Payload,
     Progress, Rate, RingOptions, Storage, Target, WriteSync, parts_max, prefers_ring,
 };
-pub use probe::{ProbeResult, probe, probe_libaio};
+pub use probe::{ProbeResult, cannot_poll, probe, probe_libaio};
 
 /// Threads that stay from job to job.
 #[derive(Debug, Default)]

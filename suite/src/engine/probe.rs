@@ -310,16 +310,24 @@ fn can_poll(name: &str, file: &File) -> Result<(), String> {
     let of_device = metadata.file_type().is_block_device();
     let number = if of_device { metadata.rdev() } else { metadata.dev() };
     match Sysfs::new("/sys").can_poll(DeviceNumber::from_raw(number)) {
-        Some(false) => Err(no_queues(name, "`queue/io_poll` of its device is 0")),
+        Some(false) => Err(cannot_poll(name)),
         _ => Ok(()),
     }
+}
+
+/// Why a disk can't be polled whose device has no queues for it by the kernel's word, and what to
+/// do about it.
+#[must_use]
+pub fn cannot_poll(name: &str) -> String {
+    no_queues(name, "`queue/io_poll` of its device is 0")
 }
 
 /// Why a member can't be polled, and what to do about it.
 fn no_queues(name: &str, found: &str) -> String {
     format!(
-        "the disk {name} has no queues for that ({found}): load its driver with some (as in \
-         `nvme.poll_queues=2` on the kernel's command line), or take `hipri` out of the plan"
+        "the disk {name} has no queues that can be polled for `hipri` ({found}): load its driver \
+         with some (as in `nvme.poll_queues=2` on the kernel's command line), or take `hipri` out \
+         of the plan"
     )
 }
 

@@ -28,6 +28,10 @@ use crate::os::io::PUNCH_HOLE;
 /// The most bytes that can be registered as one buffer.
 const FIXED_BYTES_MAX: usize = 1 << 30;
 
+/// The most submissions that are queued until the next call takes them: two batches. A longer queue
+/// would only be more memory to walk through.
+const QUEUED_MAX: usize = 64;
+
 /// How long a thread of the kernel looks for submissions before it sleeps, in milliseconds.
 const IDLE_MS: u32 = 100;
 
@@ -55,8 +59,10 @@ impl Made {
             })
     }
 
-    fn ring(self, options: RingOptions, entries: u32) -> io::Result<IoUring> {
+    /// With room for the completions of so many submissions on their way.
+    fn ring(self, options: RingOptions, entries: usize) -> io::Result<IoUring> {
         let mut builder = IoUring::builder();
+        builder.setup_cqsize(entries as u32);
         if self.single_issuer {
             builder.setup_single_issuer();
         }
@@ -72,7 +78,7 @@ impl Made {
         if options.kernel_thread {
             builder.setup_sqpoll(IDLE_MS);
         }
-        builder.build(entries)
+        builder.build(entries.min(QUEUED_MAX) as u32)
     }
 
     /// What it is, for the record.
@@ -91,7 +97,7 @@ impl Made {
 /// A ring, and what of it this kernel has.
 pub(super) struct Ring {
     queues: IoUring,
-    /// How many submissions may be on their way, so that no queue is ever full.
+    /// How many submissions may be on their way, so that there is room for their completions.
     entries: usize,
     /// What is in use, for the record.
     pub(super) features: Vec<&'static str>,
@@ -112,7 +118,7 @@ impl Ring {
 
     fn made(made: Made, entries: usize, options: RingOptions) -> io::Result<Self> {
         let entries = entries.clamp(1, ENTRIES_MAX).next_power_of_two();
-        let queues = made.ring(options, entries as u32)?;
+        let queues = made.ring(options, entries)?;
         Ok(Self { queues, entries, features: made.features(options) })
     }
 
@@ -159,8 +165,10 @@ impl Ring {
         self.wait_for_one().map(drop)
     }
 
-    /// Does so many no-ops at once, and returns how many came back.
+    /// Does as many no-ops at once as go out by one call, but no more than these, and returns how
+    /// many came back.
     pub(super) fn turn_many(&mut self, count: usize) -> io::Result<usize> {
+        let count = count.min(QUEUED_MAX);
         let mut submissions = self.queues.submission();
         for _ in 0..count {
             // SAFETY: a no-op touches no memory.

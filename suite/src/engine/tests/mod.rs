@@ -5,6 +5,7 @@ mod choices;
 mod cost;
 mod pace;
 pub(super) mod real;
+mod scale;
 mod simulated;
 mod stuck;
 mod together;
