@@ -2,7 +2,10 @@
 //!
 //! Handing over all that is free at once starves a real disk: it has nothing to do while the
 //! batch is put together, and the kernel may hold it back until its end. One at a time costs a
-//! system call each. So what is free goes in batches of at most a quarter of the depth.
+//! system call each. So what is free goes in batches of at most a quarter of the depth; unless
+//! again and again nothing is left in flight when completions are looked for. What completes as
+//! it is handed over, such as reads of the page cache, waits for nothing but the system call, and
+//! goes in whole depths.
 //!
 //! Completions that come in a bunch may as well be waited for together: that saves system calls
 //! and takes nothing from the disk. Those that come singly may not: the disk would have less to
@@ -12,17 +15,28 @@
 /// The most I/Os in one batch: the cost of a system call is well shared by then.
 const BATCH_MAX: usize = 32;
 
+/// The most where nothing is left in flight: beyond it the call doesn't count any more, and the
+/// caches do.
+const ALL_MAX: usize = 256;
+
 /// The batches of one worker.
 #[derive(Debug)]
 pub(super) struct Batch {
+    depth: usize,
+    /// The most I/Os to hand over at a time: a quarter of the depth, or all of it.
     max: usize,
     wait_for: usize,
+    /// How often in a row nothing was left in flight.
+    emptied: u32,
 }
+
+/// After so many times that nothing was left in flight, that is taken to be how it goes.
+const OFTEN: u32 = 16;
 
 impl Batch {
     /// For a worker with so many I/Os in flight.
     pub(super) fn new(depth: usize) -> Self {
-        Self { max: (depth / 4).clamp(1, BATCH_MAX), wait_for: 1 }
+        Self { depth, max: quarter(depth), wait_for: 1, emptied: 0 }
     }
 
     /// How many I/Os to hand over at a time.
@@ -36,15 +50,29 @@ impl Batch {
         self.wait_for
     }
 
-    /// So many completions were there after the last wait.
+    /// So many completions were there after the last wait, and so many I/Os are left in flight.
     #[inline]
-    pub(super) fn reaped(&mut self, completions: usize) {
+    pub(super) fn reaped(&mut self, completions: usize, left: usize) {
+        if left > 0 {
+            if self.emptied > 0 {
+                (self.emptied, self.max) = (0, quarter(self.depth));
+            }
+        } else if self.emptied < OFTEN {
+            self.emptied += 1;
+        } else {
+            self.max = self.depth.min(ALL_MAX);
+        }
         if completions >= 2 * self.wait_for {
             self.wait_for = (self.wait_for + 1).min(self.max);
         } else if completions <= self.wait_for {
             self.wait_for = (self.wait_for - 1).max(1);
         }
     }
+}
+
+/// A quarter of the depth, within bounds.
+fn quarter(depth: usize) -> usize {
+    (depth / 4).clamp(1, BATCH_MAX)
 }
 
 #[cfg(test)]
@@ -57,7 +85,7 @@ mod tests {
         for _ in 0..1000 {
             let waited = batch.wait_for();
             assert!((1..=batch.submit_max()).contains(&waited));
-            batch.reaped(waited.next_multiple_of(bunch));
+            batch.reaped(waited.next_multiple_of(bunch), 1);
         }
         batch.wait_for()
     }
@@ -82,5 +110,18 @@ mod tests {
         assert_eq!(settled(32, 8), 5);
         assert_eq!(settled(32, 30), 8);
         assert_eq!(settled(128, 8), 5);
+    }
+
+    #[test]
+    fn what_completes_at_once_goes_in_whole_depths_until_something_does_not() {
+        for (depth, most) in [(1, 1), (32, 32), (128, 128), (4096, ALL_MAX)] {
+            let mut batch = Batch::new(depth);
+            for _ in 0..100 {
+                batch.reaped(batch.submit_max(), 0);
+            }
+            assert_eq!(batch.submit_max(), most);
+            batch.reaped(1, 1);
+            assert_eq!(batch.submit_max(), quarter(depth));
+        }
     }
 }

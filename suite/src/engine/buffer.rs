@@ -313,13 +313,25 @@ impl Buffers {
         slot * self.stride
     }
 
+    /// Whether what is written is made for each write.
+    #[inline]
+    pub(super) fn are_made(&self) -> bool {
+        self.contents.is_some()
+    }
+
     /// Where the next `len` bytes to be written lie, for the I/O in this slot, whose last one is
     /// done. Unless they repeat or are zero, they were never written before.
     #[inline]
     pub(super) fn write_buffer(&mut self, slot: usize, len: usize) -> usize {
-        let Some(contents) = &mut self.contents else {
-            return self.writes_at + if self.apart { slot * self.stride } else { 0 };
-        };
+        if self.are_made() {
+            return self.make(slot, len);
+        }
+        self.writes_at + if self.apart { slot * self.stride } else { 0 }
+    }
+
+    #[inline(never)]
+    fn make(&mut self, slot: usize, len: usize) -> usize {
+        let Some(contents) = &mut self.contents else { return 0 };
         if let Some(repeats) = &mut self.repeats
             && repeats.due.next() == 1
         {

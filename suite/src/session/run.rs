@@ -161,7 +161,8 @@ impl Story<'_> {
     fn begin(&mut self) -> Result<(), SessionError> {
         self.judge();
         if let Some(path) = &self.request.record_path {
-            self.record.save(path).map_err(SessionError::NotKept)?;
+            // There is nothing in it yet that a power cut could take.
+            self.record.save_unsynced(path).map_err(SessionError::NotKept)?;
         }
         (self.tell)(&Event::Begun(&self.record));
         Ok(())
