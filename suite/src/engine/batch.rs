@@ -13,11 +13,11 @@
 //! twice as many are there as were waited for, and shrinks when there are no more than those.
 
 /// The most I/Os in one batch: the cost of a system call is well shared by then.
-const BATCH_MAX: usize = 32;
+const QUARTER_MAX: usize = 32;
 
-/// The most where nothing is left in flight: beyond it the call doesn't count any more, and the
-/// caches do.
-const ALL_MAX: usize = 256;
+/// The most of all, where nothing is left in flight: beyond it the call doesn't count any more, and
+/// the caches do.
+pub(super) const BATCH_MAX: usize = 256;
 
 /// The batches of one worker.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Batch {
         } else if self.emptied < OFTEN {
             self.emptied += 1;
         } else {
-            self.max = self.depth.min(ALL_MAX);
+            self.max = self.depth.min(BATCH_MAX);
         }
         if completions >= 2 * self.wait_for {
             self.wait_for = (self.wait_for + 1).min(self.max);
@@ -72,7 +72,7 @@ impl Batch {
 
 /// A quarter of the depth, within bounds.
 fn quarter(depth: usize) -> usize {
-    (depth / 4).clamp(1, BATCH_MAX)
+    (depth / 4).clamp(1, QUARTER_MAX)
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn what_completes_at_once_goes_in_whole_depths_until_something_does_not() {
-        for (depth, most) in [(1, 1), (32, 32), (128, 128), (4096, ALL_MAX)] {
+        for (depth, most) in [(1, 1), (32, 32), (128, 128), (4096, BATCH_MAX)] {
             let mut batch = Batch::new(depth);
             for _ in 0..100 {
                 batch.reaped(batch.submit_max(), 0);

@@ -8,16 +8,16 @@ use crate::units::Bytes;
 const PROGRAM: u64 = 8 << 20;
 
 /// What a worker takes for its counts, its series, its histograms and its stack.
-const WORKER: u64 = 448 << 10;
+const WORKER: u64 = 416 << 10;
 
 /// What it takes for each I/O in flight.
-const IN_FLIGHT: u64 = 72;
+const IN_FLIGHT: u64 = 88;
 /// And besides, where I/Os are due at times of their own, or are verified and may have to wait.
 const WITH_CARE: u64 = 40;
 
 /// What it takes for each part of one, with its completion in a ring, or in `libaio`'s queues.
-const PART: u64 = 72;
-const PART_BY_LIBAIO: u64 = 72 + 192;
+const PART: u64 = 64;
+const PART_BY_LIBAIO: u64 = 64 + 192;
 
 /// The most memory that a job takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use io_uring::{IoUring, Submitter, cqueue, opcode, squeue};
 use nix::errno::Errno;
 use nix::libc;
 
-use super::batch::Batch;
+use super::batch::{BATCH_MAX, Batch};
 use super::board::Board;
 use super::buffer::{Arena, Buffers};
 use super::driver::{Done, Driver};
@@ -27,10 +27,6 @@ use crate::os::io::PUNCH_HOLE;
 
 /// The most bytes that can be registered as one buffer.
 const FIXED_BYTES_MAX: usize = 1 << 30;
-
-/// The most submissions that are queued until the next call takes them: two batches. A longer queue
-/// would only be more memory to walk through.
-const QUEUED_MAX: usize = 64;
 
 /// How long a thread of the kernel looks for submissions before it sleeps, in milliseconds.
 const IDLE_MS: u32 = 100;
@@ -78,7 +74,8 @@ impl Made {
         if options.kernel_thread {
             builder.setup_sqpoll(IDLE_MS);
         }
-        builder.build(entries.min(QUEUED_MAX) as u32)
+        // A call takes all that is queued: more than a batch would only be memory to walk through.
+        builder.build(entries.min(BATCH_MAX) as u32)
     }
 
     /// What it is, for the record.
@@ -168,7 +165,7 @@ impl Ring {
     /// Does as many no-ops at once as go out by one call, but no more than these, and returns how
     /// many came back.
     pub(super) fn turn_many(&mut self, count: usize) -> io::Result<usize> {
-        let count = count.min(QUEUED_MAX);
+        let count = count.min(BATCH_MAX);
         let mut submissions = self.queues.submission();
         for _ in 0..count {
             // SAFETY: a no-op touches no memory.
