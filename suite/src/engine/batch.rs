@@ -7,10 +7,10 @@
 //! it is handed over, such as reads of the page cache, waits for nothing but the system call, and
 //! goes in whole depths.
 //!
-//! Completions that come in a bunch may as well be waited for together: that saves system calls
-//! and takes nothing from the disk. Those that come singly may not: the disk would have less to
-//! do than was asked for. So the number waited for follows what comes: it grows while at least
-//! twice as many are there as were waited for, and shrinks when there are no more than those.
+//! Completions that come in a bunch, or faster than they are worth a system call each, are waited
+//! for together: so many as come within [`TOGETHER_NS`], and no more than a quarter of the depth
+//! either, so that the storage has most of what was asked for to do at any time. Where they come
+//! slowly each is taken in at once.
 
 /// The most I/Os in one batch: the cost of a system call is well shared by then.
 const QUARTER_MAX: usize = 32;
@@ -26,9 +26,22 @@ pub(super) struct Batch {
     /// The most I/Os to hand over at a time: a quarter of the depth, or all of it.
     max: usize,
     wait_for: usize,
+    /// When completions were there last, and the mean time for each since then and before.
+    last: u64,
+    each_ns: u64,
     /// How often in a row nothing was left in flight.
     emptied: u32,
 }
+
+/// Completions that come within this time are waited for together: less than anybody would notice,
+/// and several times what a system call costs.
+const TOGETHER_NS: u64 = 50_000;
+
+/// What is taken for the distance of completions before any is known: of slow ones.
+const SLOW_NS: u64 = 1_000_000;
+
+/// How many of the last completions say how fast they come.
+const REMEMBERED: u64 = 64;
 
 /// After so many times that nothing was left in flight, that is taken to be how it goes.
 const OFTEN: u32 = 16;
@@ -36,7 +49,14 @@ const OFTEN: u32 = 16;
 impl Batch {
     /// For a worker with so many I/Os in flight.
     pub(super) fn new(depth: usize) -> Self {
-        Self { depth, max: quarter(depth), wait_for: 1, emptied: 0 }
+        Self {
+            depth,
+            max: quarter(depth),
+            wait_for: 1,
+            last: 0,
+            each_ns: u64::MAX >> 8,
+            emptied: 0,
+        }
     }
 
     /// How many I/Os to hand over at a time.
@@ -50,9 +70,10 @@ impl Batch {
         self.wait_for
     }
 
-    /// So many completions were there after the last wait, and so many I/Os are left in flight.
+    /// So many completions were there at `now`, after the last wait, and so many I/Os are left in
+    /// flight.
     #[inline]
-    pub(super) fn reaped(&mut self, completions: usize, left: usize) {
+    pub(super) fn reaped(&mut self, now: u64, completions: usize, left: usize) {
         if left > 0 {
             if self.emptied > 0 {
                 (self.emptied, self.max) = (0, quarter(self.depth));
@@ -62,11 +83,15 @@ impl Batch {
         } else {
             self.max = self.depth.min(BATCH_MAX);
         }
-        if completions >= 2 * self.wait_for {
-            self.wait_for = (self.wait_for + 1).min(self.max);
-        } else if completions <= self.wait_for {
-            self.wait_for = (self.wait_for - 1).max(1);
-        }
+        // A batch that is as large as what is remembered weighs as much.
+        let passed = if self.last == 0 { SLOW_NS } else { now.saturating_sub(self.last) };
+        self.last = now;
+        let (seen, known) = (completions as u64, REMEMBERED);
+        self.each_ns = (self.each_ns.saturating_mul(known).saturating_add(passed)) / (known + seen);
+        self.wait_for = match TOGETHER_NS / self.each_ns.max(1) {
+            few if few < 2 => 1,
+            many => (many as usize).min(quarter(self.depth)),
+        };
     }
 }
 
@@ -79,13 +104,15 @@ fn quarter(depth: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// What is waited for after many waits, when completions come in bunches of this size.
-    fn settled(depth: usize, bunch: usize) -> usize {
+    /// What is waited for after many waits, when completions come one by one at this distance.
+    fn settled(depth: usize, each_ns: u64) -> usize {
         let mut batch = Batch::new(depth);
-        for _ in 0..1000 {
+        let mut now = 1_000_000;
+        for _ in 0..10_000 {
             let waited = batch.wait_for();
             assert!((1..=batch.submit_max()).contains(&waited));
-            batch.reaped(waited.next_multiple_of(bunch), 1);
+            now += each_ns * waited as u64;
+            batch.reaped(now, waited, 1);
         }
         batch.wait_for()
     }
@@ -98,18 +125,37 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_singly_is_waited_for_singly() {
-        for depth in [1, 2, 32, 4096] {
-            assert_eq!(settled(depth, 1), 1);
+    fn what_comes_slowly_is_waited_for_singly() {
+        for depth in [1, 2, 8, 32, 4096] {
+            for each in [26_000, 100_000, 1_000_000, 1_000_000_000_000] {
+                assert_eq!(settled(depth, each), 1);
+            }
         }
     }
 
     #[test]
-    fn what_comes_in_bunches_is_waited_for_together_and_never_two_bunches() {
-        assert_eq!(settled(32, 4), 3);
-        assert_eq!(settled(32, 8), 5);
-        assert_eq!(settled(32, 30), 8);
-        assert_eq!(settled(128, 8), 5);
+    fn what_comes_fast_is_waited_for_together_up_to_a_quarter_of_the_depth() {
+        for (depth, each, waited) in
+            [(32, 10_000, 5), (32, 100, 8), (128, 10_000, 5), (128, 100, 32), (7, 100, 1)]
+        {
+            assert_eq!(settled(depth, each), waited);
+        }
+    }
+
+    #[test]
+    fn a_storage_that_becomes_slow_is_no_longer_kept_waiting() {
+        let mut batch = Batch::new(128);
+        let mut now = 0;
+        for _ in 0..1000 {
+            now += 32 * 1000;
+            batch.reaped(now, 32, 1);
+        }
+        assert_eq!(batch.wait_for(), 32);
+        for _ in 0..20 {
+            now += 16 * 1_000_000;
+            batch.reaped(now, 16, 1);
+        }
+        assert_eq!(batch.wait_for(), 1);
     }
 
     #[test]
@@ -117,10 +163,10 @@ mod tests {
         for (depth, most) in [(1, 1), (32, 32), (128, 128), (4096, BATCH_MAX)] {
             let mut batch = Batch::new(depth);
             for _ in 0..100 {
-                batch.reaped(batch.submit_max(), 0);
+                batch.reaped(1, batch.submit_max(), 0);
             }
             assert_eq!(batch.submit_max(), most);
-            batch.reaped(1, 1);
+            batch.reaped(2, 1, 1);
             assert_eq!(batch.submit_max(), quarter(depth));
         }
     }

@@ -246,7 +246,7 @@ impl<'run> Flight<'run> {
             let ready = queue.enter(wait)?;
             if ready > 0 {
                 let now = self.clock.now();
-                batch.reaped(ready, self.outstanding().saturating_sub(ready));
+                batch.reaped(now, ready, self.outstanding().saturating_sub(ready));
                 self.reap::<STRIPED, false>(now, driver, queue)?;
             }
         }

@@ -46,7 +46,6 @@ impl Flight<'_> {
             }
             let ready = self.wait_with_care::<STRIPED>(driver, queue)?;
             if ready > 0 {
-                batch.reaped(ready, self.outstanding().saturating_sub(ready));
                 self.reap::<STRIPED, true>(monotonic_ns(), driver, queue)?;
             }
         }
