@@ -13,11 +13,11 @@
 //! slowly each is taken in at once.
 
 /// The most I/Os in one batch: the cost of a system call is well shared by then.
-const BATCH_MAX: usize = 32;
+const QUARTER_MAX: usize = 32;
 
-/// The most where nothing is left in flight: beyond it the call doesn't count any more, and the
-/// caches do.
-const ALL_MAX: usize = 256;
+/// The most of all, where nothing is left in flight: beyond it the call doesn't count any more, and
+/// the caches do.
+pub(super) const BATCH_MAX: usize = 256;
 
 /// The batches of one worker.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Batch {
         } else if self.emptied < OFTEN {
             self.emptied += 1;
         } else {
-            self.max = self.depth.min(ALL_MAX);
+            self.max = self.depth.min(BATCH_MAX);
         }
         // A batch that is as large as what is remembered weighs as much.
         let passed = if self.last == 0 { SLOW_NS } else { now.saturating_sub(self.last) };
@@ -97,7 +97,7 @@ impl Batch {
 
 /// A quarter of the depth, within bounds.
 fn quarter(depth: usize) -> usize {
-    (depth / 4).clamp(1, BATCH_MAX)
+    (depth / 4).clamp(1, QUARTER_MAX)
 }
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn what_completes_at_once_goes_in_whole_depths_until_something_does_not() {
-        for (depth, most) in [(1, 1), (32, 32), (128, 128), (4096, ALL_MAX)] {
+        for (depth, most) in [(1, 1), (32, 32), (128, 128), (4096, BATCH_MAX)] {
             let mut batch = Batch::new(depth);
             for _ in 0..100 {
                 batch.reaped(1, batch.submit_max(), 0);

@@ -14,8 +14,8 @@ use std::io;
 use std::sync::Arc;
 
 use crate::engine::{
-    Backend, Control, DeviceFile, Engine, EngineError, Job, Length, Pace, Payload, Storage, Target,
-    WriteSync,
+    Backend, Control, DeviceFile, Engine, EngineError, Job, Length, Pace, Payload, RingOptions,
+    Storage, Target, WriteSync,
 };
 use crate::measure::{IoKind, Measurement};
 use crate::units::Nanos;
@@ -80,6 +80,8 @@ pub(super) fn stripped(job: &Job, measured: &Measurement) -> Option<Job> {
         fsync_at_end: false,
         verify: None,
         backend: backend(&measured.backend.name)?,
+        // The null device can't be polled.
+        ring: RingOptions { polled: false, ..job.ring },
         series_interval: WINDOW,
         ..job.clone()
     })
@@ -123,7 +125,7 @@ impl Ceilings {
 
 /// What the cost of an I/O follows from, as one name.
 fn shape(job: &Job) -> String {
-    let Job { backend, queue_depth, workers, cpus, random, once, access, blocks, .. } = job;
+    let Job { backend, queue_depth, workers, cpus, random, once, access, blocks, ring, .. } = job;
     let members = match &job.storage.target {
         Target::Files(files) => files.len(),
         Target::Simulated(disks) => disks.len(),
@@ -131,7 +133,7 @@ fn shape(job: &Job) -> String {
     let chunk = job.storage.chunk;
     format!(
         "{backend:?} {queue_depth} {workers} {cpus:?} {random} {once} {access:?} {blocks:?} \
-         {members} {chunk:?} {:?}",
+         {members} {chunk:?} {ring:?} {:?}",
         job.payload
     )
 }
@@ -202,6 +204,7 @@ pub(super) mod tests {
             payload: Payload::Zero,
             verify: None,
             backend,
+            ring: RingOptions::default(),
             seed: 1,
             series_interval: WINDOW,
         }

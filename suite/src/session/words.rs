@@ -75,6 +75,12 @@ fn load(workload: &Workload) -> Vec<String> {
         let call = if flush.data_only { "fdatasync" } else { "fsync" };
         parts.push(format!("{call} every {}", flush.writes));
     }
+    if workload.hipri {
+        parts.push("polled".to_owned());
+    }
+    if workload.sqpoll {
+        parts.push("submitted by a kernel thread".to_owned());
+    }
     if workload.verify {
         parts.push("verified".to_owned());
     }
@@ -161,6 +167,11 @@ fn of_load(workload: &Workload, setup: &Setup) -> Vec<(String, String)> {
         say("verify", "true".to_owned());
     }
     say("engine", engine_word(workload.engine).to_owned());
+    for (key, on) in [("hipri", workload.hipri), ("sqpoll", workload.sqpoll)] {
+        if on {
+            say(key, "true".to_owned());
+        }
+    }
     if !workload.cpus.is_empty() {
         let cpus: Vec<_> = workload.cpus.iter().map(usize::to_string).collect();
         say("cpus", cpus.join(","));
