@@ -113,7 +113,7 @@ pub(super) fn text(plan: &Plan, preview: &Preview) -> String {
     text += &row("destroys", destroys, "");
     text.push('\n');
     for outlined in &preview.cases {
-        text += &case(outlined);
+        text += &case(plan, outlined);
     }
     text
 }
@@ -211,8 +211,12 @@ fn same_but_for_the_number(a: &SurveyedDisk, b: &SurveyedDisk) -> bool {
         && (a.kind, &a.path, a.size, a.align) == (b.kind, &b.path, b.size, b.align)
 }
 
-fn case(outlined: &CasePreview) -> String {
-    let mut text = format!("  {}\n      {}\n", outlined.id, outlined.what);
+fn case(plan: &Plan, outlined: &CasePreview) -> String {
+    let workload = &plan.cases[outlined.case].workload;
+    let mut text = format!("  {}\n      {}\n", outlined.id, session::heading(workload));
+    for (name, what) in session::streams_in_words(workload) {
+        let _ = writeln!(text, "      stream {name}: {what}");
+    }
     for condition in &outlined.conditions {
         let _ = writeln!(text, "      expect {}", escaped(condition));
     }
@@ -262,7 +266,10 @@ fn as_json(plan: &Plan, preview: &Preview) -> serde_json::Value {
         })
     });
     let cases = preview.cases.iter().map(|outlined| {
+        let streams = session::streams_in_words(&plan.cases[outlined.case].workload).into_iter();
+        let stream = |(name, what)| serde_json::json!({ "name": name, "what": what });
         serde_json::json!({
+            "streams": streams.map(stream).collect::<Vec<_>>(),
             "id": outlined.id,
             "what": outlined.what,
             "conditions": outlined.conditions,

@@ -32,7 +32,7 @@ pub use opening::not_begun;
 pub use preview::{CasePreview, Preview, expected_time, preview};
 pub use run::{Finished, run, unanswerable, with_causes};
 pub use self_test::{Line, self_test};
-pub use words::sentence;
+pub use words::{heading, sentence, streams_in_words};
 
 use crate::model::DiskModel;
 use crate::plan::{self, Case, Plan};

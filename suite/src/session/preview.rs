@@ -38,7 +38,7 @@ pub struct CasePreview {
     pub id: String,
     /// What it does, in one line.
     pub what: String,
-    /// Its conditions, as written.
+    /// Its conditions, as written; one on a stream has the stream's name before it.
     pub conditions: Vec<String>,
     /// The most memory that it takes; `None` with simulated disks, and where it can't run here.
     pub memory: Option<Memory>,
@@ -124,7 +124,7 @@ fn outline(plan: &Plan, case: usize) -> CasePreview {
         case,
         id: plan.cases[case].id.to_string(),
         what: words::sentence(&plan.cases[case].workload),
-        conditions: of_case.map(|assertion| assertion.text.clone()).collect(),
+        conditions: of_case.map(Assertion::with_stream).collect(),
         memory: None,
         skipped: Vec::new(),
     }

@@ -13,6 +13,8 @@ mod real;
 mod ring;
 mod sandbox;
 mod simulate;
+mod streams;
 mod stuck;
 mod support;
+mod trims;
 mod verify;
