@@ -7,10 +7,12 @@
 //! it is handed over, such as reads of the page cache, waits for nothing but the system call, and
 //! goes in whole depths.
 //!
-//! Completions that come in a bunch, or faster than they are worth a system call each, are waited
-//! for together: so many as come within [`TOGETHER_NS`], and no more than a quarter of the depth
-//! either, so that the storage has most of what was asked for to do at any time. Where they come
-//! slowly each is taken in at once.
+//! Completions that come in a bunch may as well be waited for together: that saves system calls
+//! and takes nothing from the storage. Those that come singly may not: each would be seen late by
+//! the time until the last of them. So the number waited for follows what comes: it grows while
+//! at least twice as many are there as were waited for, and shrinks when there are no more. Where
+//! they come faster than they are worth a system call each, a few are waited for in any case: so
+//! few that the mean latency grows by less than 1 %.
 
 /// The most I/Os in one batch: the cost of a system call is well shared by then.
 const QUARTER_MAX: usize = 32;
@@ -33,8 +35,8 @@ pub(super) struct Batch {
     emptied: u32,
 }
 
-/// Completions that come within this time are waited for together: less than anybody would notice,
-/// and several times what a system call costs.
+/// Completions that come within this time may be waited for together: several times what a system
+/// call costs.
 const TOGETHER_NS: u64 = 50_000;
 
 /// What is taken for the distance of completions before any is known: of slow ones.
@@ -49,14 +51,7 @@ const OFTEN: u32 = 16;
 impl Batch {
     /// For a worker with so many I/Os in flight.
     pub(super) fn new(depth: usize) -> Self {
-        Self {
-            depth,
-            max: quarter(depth),
-            wait_for: 1,
-            last: 0,
-            each_ns: u64::MAX >> 8,
-            emptied: 0,
-        }
+        Self { depth, max: quarter(depth), wait_for: 1, last: 0, each_ns: SLOW_NS, emptied: 0 }
     }
 
     /// How many I/Os to hand over at a time.
@@ -88,11 +83,26 @@ impl Batch {
         self.last = now;
         let (seen, known) = (completions as u64, REMEMBERED);
         self.each_ns = (self.each_ns.saturating_mul(known).saturating_add(passed)) / (known + seen);
-        self.wait_for = match TOGETHER_NS / self.each_ns.max(1) {
-            few if few < 2 => 1,
-            many => (many as usize).min(quarter(self.depth)),
+        let at_least = match TOGETHER_NS / self.each_ns.max(1) {
+            slow if slow < 2 => 1,
+            fast => (fast as usize).min(few(self.depth)),
         };
+        let wanted = if completions >= 2 * self.wait_for {
+            self.wait_for + 1
+        } else if completions <= self.wait_for {
+            self.wait_for - 1
+        } else {
+            self.wait_for
+        };
+        self.wait_for = wanted.clamp(at_least, quarter(self.depth).max(at_least));
     }
+}
+
+/// So many completions of a depth that waiting for them all makes the mean latency less than 1 %
+/// longer: of `n`, each waits for half of the others on average, and all of the depth passes in
+/// one latency, so that `(n - 1) / 2 <= depth / 100`.
+fn few(depth: usize) -> usize {
+    (1 + depth / 50).min(QUARTER_MAX)
 }
 
 /// A quarter of the depth, within bounds.
@@ -104,15 +114,17 @@ fn quarter(depth: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// What is waited for after many waits, when completions come one by one at this distance.
-    fn settled(depth: usize, each_ns: u64) -> usize {
+    /// What is waited for after many waits, when completions come in bunches of this size, at this
+    /// distance for each of them.
+    fn settled(depth: usize, bunch: usize, each_ns: u64) -> usize {
         let mut batch = Batch::new(depth);
         let mut now = 1_000_000;
         for _ in 0..10_000 {
             let waited = batch.wait_for();
             assert!((1..=batch.submit_max()).contains(&waited));
-            now += each_ns * waited as u64;
-            batch.reaped(now, waited, 1);
+            let come = waited.next_multiple_of(bunch);
+            now += each_ns * come as u64;
+            batch.reaped(now, come, 1);
         }
         batch.wait_for()
     }
@@ -125,37 +137,41 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_slowly_is_waited_for_singly() {
+    fn what_comes_singly_is_waited_for_singly_unless_it_comes_fast() {
         for depth in [1, 2, 8, 32, 4096] {
             for each in [26_000, 100_000, 1_000_000, 1_000_000_000_000] {
-                assert_eq!(settled(depth, each), 1);
+                assert_eq!(settled(depth, 1, each), 1);
             }
+        }
+        for (depth, each, waited) in
+            [(32, 100, 1), (49, 100, 1), (50, 100, 2), (128, 10_000, 3), (4096, 1000, 32)]
+        {
+            assert_eq!(settled(depth, 1, each), waited, "depth {depth}");
         }
     }
 
     #[test]
-    fn what_comes_fast_is_waited_for_together_up_to_a_quarter_of_the_depth() {
-        for (depth, each, waited) in
-            [(32, 10_000, 5), (32, 100, 8), (128, 10_000, 5), (128, 100, 32), (7, 100, 1)]
-        {
-            assert_eq!(settled(depth, each), waited);
+    fn what_comes_in_bunches_is_waited_for_together_and_never_two_bunches() {
+        for each in [1000, 100_000] {
+            assert_eq!(settled(32, 4, each), 3);
+            assert_eq!(settled(32, 8, each), 5);
+            assert_eq!(settled(32, 30, each), 8);
         }
     }
 
     #[test]
     fn a_storage_that_becomes_slow_is_no_longer_kept_waiting() {
-        let mut batch = Batch::new(128);
+        let mut batch = Batch::new(1000);
         let mut now = 0;
-        for _ in 0..1000 {
-            now += 32 * 1000;
-            batch.reaped(now, 32, 1);
-        }
-        assert_eq!(batch.wait_for(), 32);
-        for _ in 0..20 {
-            now += 16 * 1_000_000;
-            batch.reaped(now, 16, 1);
-        }
-        assert_eq!(batch.wait_for(), 1);
+        let mut one_by_one = |each: u64| {
+            for _ in 0..2000 {
+                let waited = batch.wait_for();
+                now += waited as u64 * each;
+                batch.reaped(now, waited, 1);
+            }
+            batch.wait_for()
+        };
+        assert_eq!([one_by_one(1000), one_by_one(1_000_000)], [21, 1]);
     }
 
     #[test]
