@@ -5,6 +5,7 @@
 //! runs twice, which says how much of a difference is noise. The page says which targets are
 //! reached.
 
+pub(crate) mod agree;
 mod diskproof;
 mod extras;
 mod figures;
@@ -14,6 +15,7 @@ mod places;
 mod process;
 mod rows;
 mod sides;
+pub(crate) mod soak;
 mod table;
 
 use std::path::{Path, PathBuf};
