@@ -45,6 +45,8 @@ enum Task {
     Pictures,
     /// Compare with fio and with a bare loop, in turn, and print the table of the ratios
     Bench(bench::Options),
+    /// Compare figures with fio's on a disk that the kernel caps, where the cap decides them
+    Agree(bench::AgreeOptions),
     /// Move blocks in a bare loop, which `bench` compares with
     #[command(hide = true)]
     Floor(floor::Options),
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Pictures => pictures::run(),
         Task::Bench(options) => bench::run(&options),
+        Task::Agree(options) => bench::agree(&options),
         Task::Floor(options) => floor::run(&options),
     };
     done.unwrap_or_else(|error| {
