@@ -8,7 +8,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use diskproof::engine::parts::{Permutation, Request, StripeMap, no_ops, source, writer};
 use diskproof::engine::verify::{examine, stamp};
 use diskproof::engine::{
-    Access, Backend, Control, Job, Length, Mix, Pace, Payload, Storage, Target, WriteSync, run,
+    Access, Backend, Control, Job, Length, Mix, Pace, Payload, RingOptions, Storage, Target,
+    WriteSync, run,
 };
 use diskproof::measure::Recorder;
 use diskproof::model::DiskModel;
@@ -47,6 +48,7 @@ fn job() -> Job {
         payload: Payload::Random,
         verify: None,
         backend: Backend::Auto,
+        ring: RingOptions::default(),
         seed: 1,
         series_interval: Nanos(100_000_000),
     }

@@ -45,8 +45,10 @@ enum Task {
     Pictures,
     /// Compare with fio and with a bare loop, in turn, and print the table of the ratios
     Bench(bench::Options),
-    /// Compare figures with fio's on a disk that the kernel caps, where the cap decides them
-    Agree(bench::AgreeOptions),
+    /// Compare figures with fio's on a disk that the kernel caps, where both have to say the same
+    Agree(bench::agree::Options),
+    /// Run at full speed for minutes, and see that memory doesn't grow
+    Soak(bench::soak::Options),
     /// Move blocks in a bare loop, which `bench` compares with
     #[command(hide = true)]
     Floor(floor::Options),
@@ -60,7 +62,8 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Pictures => pictures::run(),
         Task::Bench(options) => bench::run(&options),
-        Task::Agree(options) => bench::agree(&options),
+        Task::Agree(options) => bench::agree::run(&options),
+        Task::Soak(options) => bench::soak::run(&options),
         Task::Floor(options) => floor::run(&options),
     };
     done.unwrap_or_else(|error| {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::show::about;
 use crate::cli::{load, out};
-use crate::plan::Plan;
+use crate::plan::{Assertion, Plan};
 use crate::record::ExitCode;
 use crate::session;
 use crate::units::{counted, escaped};
@@ -77,9 +77,12 @@ fn as_text(path: &Path, plan: &Plan) -> String {
             text,
             "  {:<44} {}; {}",
             case.id.to_string(),
-            session::sentence(&case.workload),
+            session::heading(&case.workload),
             counted(conditions, "condition"),
         );
+        for (name, what) in session::streams_in_words(&case.workload) {
+            let _ = writeln!(text, "      {name:<40} {what}");
+        }
     }
     text
 }
@@ -92,7 +95,7 @@ fn as_json(path: &Path, plan: &Plan) -> serde_json::Value {
         .enumerate()
         .map(|(index, case)| {
             let conditions = plan.assertions.iter().filter(|one| one.case == index);
-            let conditions: Vec<_> = conditions.map(|one| one.text.clone()).collect();
+            let conditions: Vec<_> = conditions.map(Assertion::with_stream).collect();
             serde_json::json!({
                 "id": case.id.to_string(),
                 "what": session::sentence(&case.workload),

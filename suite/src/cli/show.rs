@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::record::ExitCode;
 use crate::report::shell_word;
 use crate::rig::{RigError, Survey, SurveyedDisk};
-use crate::session::{self, CasePreview, Preview};
+use crate::session::{self, CasePreview, Memory, Preview};
 use crate::units::{Bytes, Nanos, counted, escaped, human_bytes};
 
 /// Arguments of `show`.
@@ -113,7 +113,7 @@ pub(super) fn text(plan: &Plan, preview: &Preview) -> String {
     text += &row("destroys", destroys, "");
     text.push('\n');
     for outlined in &preview.cases {
-        text += &case(outlined);
+        text += &case(plan, outlined);
     }
     text
 }
@@ -211,15 +211,33 @@ fn same_but_for_the_number(a: &SurveyedDisk, b: &SurveyedDisk) -> bool {
         && (a.kind, &a.path, a.size, a.align) == (b.kind, &b.path, b.size, b.align)
 }
 
-fn case(outlined: &CasePreview) -> String {
-    let mut text = format!("  {}\n      {}\n", outlined.id, outlined.what);
+fn case(plan: &Plan, outlined: &CasePreview) -> String {
+    let workload = &plan.cases[outlined.case].workload;
+    let mut text = format!("  {}\n      {}\n", outlined.id, session::heading(workload));
+    for (name, what) in session::streams_in_words(workload) {
+        let _ = writeln!(text, "      stream {name}: {what}");
+    }
     for condition in &outlined.conditions {
         let _ = writeln!(text, "      expect {}", escaped(condition));
+    }
+    if let Some(memory) = &outlined.memory {
+        let _ = writeln!(text, "      memory at most {}", in_parts(memory));
     }
     for reason in &outlined.skipped {
         let _ = writeln!(text, "      skipped: {}", escaped(reason));
     }
     text
+}
+
+/// `13.1 MiB: 4 MiB for I/Os, 9.1 MiB for the rest`.
+fn in_parts(memory: &Memory) -> String {
+    let Memory { buffers, table, beside } = *memory;
+    let table = match table {
+        Bytes(0) => String::new(),
+        bytes => format!(", {} to verify by", human_bytes(bytes)),
+    };
+    let [all, buffers, beside] = [memory.sum(), buffers, beside].map(human_bytes);
+    format!("{all}: {buffers} for I/Os{table}, {beside} for the rest")
 }
 
 fn row(head: &str, name: &str, what: &str) -> String {
@@ -248,10 +266,18 @@ fn as_json(plan: &Plan, preview: &Preview) -> serde_json::Value {
         })
     });
     let cases = preview.cases.iter().map(|outlined| {
+        let streams = session::streams_in_words(&plan.cases[outlined.case].workload).into_iter();
+        let stream = |(name, what)| serde_json::json!({ "name": name, "what": what });
         serde_json::json!({
+            "streams": streams.map(stream).collect::<Vec<_>>(),
             "id": outlined.id,
             "what": outlined.what,
             "conditions": outlined.conditions,
+            "memory_bytes_max": outlined.memory.map(|memory| serde_json::json!({
+                "buffers": memory.buffers.0,
+                "table": memory.table.0,
+                "beside": memory.beside.0,
+            })),
             "skipped": outlined.skipped,
         })
     });

@@ -46,6 +46,14 @@ impl Board {
         }
     }
 
+    /// A part of the first member that has a length goes to the kernel.
+    #[inline]
+    pub(super) fn launched_at(&self, index: usize, offset: u64) {
+        if let Some(note) = self.0.get(index) {
+            note.store(offset >> UNIT_SHIFT, Relaxed);
+        }
+    }
+
     /// It is back.
     #[inline]
     pub(super) fn landed(&self, index: usize) {

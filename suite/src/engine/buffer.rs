@@ -7,7 +7,10 @@
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
-use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
+use nix::sys::resource::{UsageWho, getrusage};
 use rand_xoshiro::rand_core::Rng;
 
 use super::payload::Contents;
@@ -18,19 +21,22 @@ use crate::engine::{EngineError, Job, Payload};
 /// What a mapping begins at a multiple of.
 const PAGE: usize = 4096;
 
+/// A huge page where the kernel has them without being told a size: x86-64, and arm64 with pages of
+/// 4 KiB. Elsewhere the wish comes to nothing.
+const HUGE: usize = 2 << 20;
+
 /// How many blocks the repeating ones are taken from.
 const REPEATED: usize = 4;
 
-/// Anonymous memory.
+/// Anonymous memory, in huge pages where it is long enough for one and there are some.
 #[derive(Debug)]
 pub(super) struct Arena {
-    mapping: NonNull<u8>,
-    mapped: NonZeroUsize,
+    mapping: Mapping,
     /// First byte of the mapping with the alignment that was asked for.
     base: NonNull<u8>,
     len: usize,
-    /// Whether the mapping is to stay for ever.
-    leaked: bool,
+    /// In which pages it lies, for the record; `None` of ordinary ones.
+    pages: Option<&'static str>,
 }
 
 // SAFETY: an arena owns its mapping, which any thread may use and unmap.
@@ -40,24 +46,21 @@ impl Arena {
     /// `len` bytes of zeros, whose first is at a multiple of `align`, a power of two.
     pub(super) fn new(len: usize, align: usize) -> Result<Self, EngineError> {
         let no_memory = |_| EngineError::NoMemory { bytes: len as u64 };
-        let spare = if align > PAGE { align } else { 0 };
-        let mapped = NonZeroUsize::new(len.max(1) + spare).unwrap_or(NonZeroUsize::MIN);
-        // SAFETY: a new private mapping at an address of the kernel's choice touches no memory
-        // that is in use.
-        let mapping = unsafe {
-            mmap_anonymous(
-                None,
-                mapped,
-                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-                MapFlags::MAP_PRIVATE | MapFlags::MAP_POPULATE,
-            )
+        let (mapping, pages) = if len >= HUGE && align <= HUGE {
+            match Mapping::reserved(len) {
+                Some(mapping) => (mapping, Some("huge pages")),
+                None => Mapping::aligned(len).map_err(no_memory)?,
+            }
+        } else {
+            let spare = if align > PAGE { align } else { 0 };
+            let bytes = len.max(1).checked_add(spare).ok_or_else(|| no_memory(Errno::ENOMEM))?;
+            (Mapping::new(bytes, MapFlags::MAP_POPULATE).map_err(no_memory)?, None)
         };
-        let mapping = mapping.map_err(no_memory)?.cast::<u8>();
-        let skip = mapping.as_ptr().align_offset(align);
-        assert!(skip <= spare, "a mapping begins at a page");
-        // SAFETY: `skip` is at most `spare`, by which the mapping is longer than `len`.
-        let base = unsafe { mapping.add(skip) };
-        Ok(Self { mapping, mapped, base, len, leaked: false })
+        let skip = mapping.start.as_ptr().align_offset(align);
+        assert!(skip <= mapping.len.get() - len, "a mapping begins at a page");
+        // SAFETY: `skip` is at most that by which the mapping is longer than `len`.
+        let base = unsafe { mapping.start.add(skip) };
+        Ok(Self { mapping, base, len, pages })
     }
 
     /// The address of a part, which must lie within.
@@ -91,18 +94,146 @@ impl Arena {
 
     /// Leaves the memory mapped for ever: the kernel may still write to it.
     pub(super) fn leak(&mut self) {
-        self.leaked = true;
+        self.mapping.leaked = true;
     }
 }
 
-impl Drop for Arena {
+/// Private memory of zeros that goes when it is dropped, unless it is leaked.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    len: NonZeroUsize,
+    /// Whether it is to stay for ever.
+    leaked: bool,
+}
+
+impl Mapping {
+    fn new(len: usize, flags: MapFlags) -> nix::Result<Self> {
+        let len = NonZeroUsize::new(len).ok_or(Errno::EINVAL)?;
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new private mapping at an address of the kernel's choice touches no memory
+        // that is in use.
+        let start = unsafe { mmap_anonymous(None, len, access, MapFlags::MAP_PRIVATE | flags) }?;
+        Ok(Self { start: start.cast(), len, leaked: false })
+    }
+
+    /// One of the huge pages that the administrator has set aside, if there are enough.
+    fn reserved(len: usize) -> Option<Self> {
+        let len = len.checked_next_multiple_of(HUGE)?;
+        let huge = Self::new(len, MapFlags::MAP_HUGETLB | MapFlags::MAP_POPULATE).ok()?;
+        // Those that are promised may still be refused by a limit of the control group, and whoever
+        // touches them then is killed. All that are there were given by the call.
+        huge.is_resident().then_some(huge)
+    }
+
+    /// One that begins where a huge page does, and lies in such pages if the kernel finds some.
+    /// No more memory is taken than was asked for.
+    fn aligned(len: usize) -> nix::Result<(Self, Option<&'static str>)> {
+        let len = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
+        let long = len.checked_add(HUGE).ok_or(Errno::ENOMEM)?;
+        let mut mapping = Self::new(long, MapFlags::empty())?;
+        mapping.cut(len)?;
+        // SAFETY: advice changes nothing that could be read from the mapping, which is ours.
+        let advised =
+            unsafe { madvise(mapping.start.cast(), mapping.len.get(), MmapAdvise::MADV_HUGEPAGE) };
+        let before = faults();
+        for at in (0..len).step_by(PAGE) {
+            // SAFETY: the byte lies in the mapping, which nobody else has seen yet.
+            unsafe { mapping.start.add(at).write_volatile(0) };
+        }
+        // A huge page takes one fault, any other one for each page.
+        let expected = len / HUGE + len % HUGE / PAGE;
+        let few = faults() - before < 2 * expected as u64 + 64;
+        Ok((mapping, (advised.is_ok() && few).then_some("transparent huge pages")))
+    }
+
+    /// Gives back what lies before the first huge page, and behind `len` bytes from there on.
+    fn cut(&mut self, len: usize) -> nix::Result<()> {
+        let skip = self.start.as_ptr().align_offset(HUGE);
+        // SAFETY: both ends lie in the mapping, which is longer than `len` by a huge page: the
+        // start of one is at most that far away. Nobody has seen any of it.
+        let (start, end) = unsafe { (self.start.add(skip), self.start.add(skip + len)) };
+        let behind = self.len.get() - skip - len;
+        for (from, bytes) in [(self.start, skip), (end, behind)] {
+            if bytes > 0 {
+                // SAFETY: as above.
+                unsafe { munmap(from.cast(), bytes) }?;
+            }
+        }
+        self.start = start;
+        self.len = NonZeroUsize::new(len).ok_or(Errno::EINVAL)?;
+        Ok(())
+    }
+
+    /// Whether all of its pages are there.
+    fn is_resident(&self) -> bool {
+        let mut pages = vec![0_u8; self.len.get().div_ceil(PAGE)];
+        // SAFETY: the kernel writes a byte for each page of the mapping, and no more.
+        let told = unsafe {
+            libc::mincore(self.start.as_ptr().cast(), self.len.get(), pages.as_mut_ptr())
+        };
+        told == 0 && pages.iter().all(|page| page & 1 == 1)
+    }
+}
+
+impl Drop for Mapping {
     fn drop(&mut self) {
         if self.leaked {
             return;
         }
-        // SAFETY: this is the mapping that `new` made, and no reference to it outlives `self`.
+        // SAFETY: this is the mapping that was made, and no reference to it outlives `self`.
         // A failure would leave memory mapped, which is all that could be done about it anyway.
-        let _ = unsafe { munmap(self.mapping.cast(), self.mapped.get()) };
+        let _ = unsafe { munmap(self.start.cast(), self.len.get()) };
+    }
+}
+
+/// How often this thread met a page that was not there yet.
+fn faults() -> u64 {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).map(|usage| usage.minor_page_faults());
+    usage.unwrap_or_default().cast_unsigned()
+}
+
+/// How many buffers a worker has, and how far they are apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    stride: usize,
+    reads: usize,
+    writes: usize,
+    repeated: usize,
+}
+
+impl Layout {
+    /// That of a worker of this job, of whose members the one with the coarsest wish for memory
+    /// wants `align`.
+    pub(super) fn of(job: &Job, align: usize) -> Self {
+        let largest = job.blocks.iter().map(|mix| mix.block.0 as usize).max().unwrap_or(0);
+        let depth = job.queue_depth as usize;
+        let writes = match job.payload {
+            _ if job.read_percent >= 100 || job.trim => 0,
+            // They are the same for all, and nobody changes them, but for stamps.
+            Payload::Zero if job.verify.is_none() => 1,
+            _ => depth,
+        };
+        Self {
+            stride: largest.next_multiple_of(align.max(PAGE)),
+            reads: if job.read_percent > 0 { depth } else { 0 },
+            writes,
+            repeated: repeated_percent(job).filter(|_| writes > 0).map_or(0, |_| REPEATED),
+        }
+    }
+
+    /// What all of them take.
+    pub(super) fn bytes(self) -> usize {
+        let count = self.reads + self.writes + self.repeated;
+        count.checked_mul(self.stride).unwrap_or(usize::MAX >> 1)
+    }
+}
+
+/// What share of a job's writes repeats one of a few blocks.
+fn repeated_percent(job: &Job) -> Option<u8> {
+    match job.payload {
+        Payload::Duplicate(percent) => Some(percent),
+        _ => None,
     }
 }
 
@@ -136,24 +267,9 @@ impl Buffers {
     /// Those of a worker of this job, of whose members the one with the coarsest wish for memory
     /// wants `align`.
     pub(super) fn new(job: &Job, worker: u32, align: usize) -> Result<Self, EngineError> {
-        let largest = job.blocks.iter().map(|mix| mix.block.0 as usize).max().unwrap_or(0);
-        let stride = largest.next_multiple_of(align.max(PAGE));
-        let depth = job.queue_depth as usize;
-        let reads = if job.read_percent > 0 { depth } else { 0 };
-        let writes = match job.payload {
-            _ if job.read_percent >= 100 || job.trim => 0,
-            // They are the same for all, and nobody changes them, but for stamps.
-            Payload::Zero if job.verify.is_none() => 1,
-            _ => depth,
-        };
-        let percent = match job.payload {
-            Payload::Duplicate(percent) if writes > 0 => Some(percent),
-            _ => None,
-        };
-        let repeated = percent.map_or(0, |_| REPEATED);
-        let bytes = (reads + writes + repeated).checked_mul(stride).unwrap_or(usize::MAX >> 1);
-        let mut arena = Arena::new(bytes, align)?;
-        let repeats = percent.map(|percent| {
+        let Layout { stride, reads, writes, repeated } = Layout::of(job, align);
+        let mut arena = Arena::new(Layout::of(job, align).bytes(), align)?;
+        let repeats = repeated_percent(job).filter(|_| repeated > 0).map(|percent| {
             let at = (reads + writes) * stride;
             let contents = arena.part_mut(at, repeated * stride);
             fill(contents, &mut random(job.seed, Stream::Repeated, 0));
@@ -174,6 +290,11 @@ impl Buffers {
         })
     }
 
+    /// In which pages they lie, for the record; `None` of ordinary ones.
+    pub(super) fn pages(&self) -> Option<&'static str> {
+        self.arena.pages
+    }
+
     /// The memory that all of them lie in.
     #[inline]
     pub(super) fn arena(&self) -> &Arena {
@@ -192,13 +313,25 @@ impl Buffers {
         slot * self.stride
     }
 
+    /// Whether what is written is made for each write.
+    #[inline]
+    pub(super) fn are_made(&self) -> bool {
+        self.contents.is_some()
+    }
+
     /// Where the next `len` bytes to be written lie, for the I/O in this slot, whose last one is
     /// done. Unless they repeat or are zero, they were never written before.
     #[inline]
     pub(super) fn write_buffer(&mut self, slot: usize, len: usize) -> usize {
-        let Some(contents) = &mut self.contents else {
-            return self.writes_at + if self.apart { slot * self.stride } else { 0 };
-        };
+        if self.are_made() {
+            return self.make(slot, len);
+        }
+        self.writes_at + if self.apart { slot * self.stride } else { 0 }
+    }
+
+    #[inline(never)]
+    fn make(&mut self, slot: usize, len: usize) -> usize {
+        let Some(contents) = &mut self.contents else { return 0 };
         if let Some(repeats) = &mut self.repeats
             && repeats.due.next() == 1
         {
@@ -245,6 +378,7 @@ mod tests {
     use super::*;
     use crate::engine::Mix;
     use crate::engine::tests::job;
+    use crate::testing::skip;
     use crate::units::Bytes;
 
     fn writer(payload: Payload, block: u64, depth: u32) -> Job {
@@ -300,6 +434,35 @@ mod tests {
     fn a_part_beyond_the_end_is_not_given_out() {
         let arena = Arena::new(4096, 512).unwrap();
         let _ = arena.part(4000, 200);
+    }
+
+    #[test]
+    fn long_memory_is_in_huge_pages_or_not_but_always_of_its_length() {
+        for (len, align) in [(HUGE, 512), (3 * HUGE + 5000, 4096), (HUGE, 1 << 16)] {
+            let mut arena = Arena::new(len, align).unwrap();
+            assert_eq!(arena.address(0, 0).align_offset(align.max(PAGE)), 0);
+            assert!(arena.part(0, len).iter().all(|byte| *byte == 0));
+            arena.part_mut(0, len).fill(1);
+            let reserved = arena.pages == Some("huge pages");
+            let mapped = arena.mapping.len.get();
+            let expected = if reserved { HUGE } else { PAGE };
+            assert_eq!(mapped, len.next_multiple_of(expected));
+        }
+        assert_eq!(Arena::new(HUGE - 1, 512).unwrap().pages, None, "no memory is wasted");
+    }
+
+    #[test]
+    fn huge_pages_are_what_the_kernel_says() {
+        let test = "huge_pages_are_what_the_kernel_says";
+        let (arena, pages) = Mapping::aligned(8 * HUGE).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let start = format!("{:x}-", arena.start.as_ptr().addr());
+        let own = maps.split_once(&start).map_or("", |(_, own)| own);
+        let Some((_, huge)) = own.split_once("AnonHugePages:") else {
+            return skip(test, "the kernel doesn't tell of huge pages", "use one that has them");
+        };
+        let huge: usize = huge.split_whitespace().next().unwrap().parse().unwrap();
+        assert_eq!(pages.is_some(), huge << 10 >= 7 * HUGE, "{pages:?}, {huge} KiB");
     }
 
     #[test]

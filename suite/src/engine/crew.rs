@@ -301,26 +301,26 @@ impl Crew {
     fn prepare(&self, number: u32) -> Result<(Worker<'_>, Vec<&'static str>), EngineError> {
         let (team, own) = self.team(number);
         self.pin(number, &team.job.cpus, own)?;
-        let (job, files) = (&team.job, &team.files);
-        let lane = &team.lanes[own as usize];
+        let (job, files, lane) = (&team.job, &team.files, &team.lanes[own as usize]);
         let driver = Driver::new(job, own, files.members.len(), &team.common, lane);
         let buffers = Buffers::new(job, own, files.memory_align)?;
-        Ok(match team.way {
+        let pages = buffers.pages();
+        let (mut features, worker) = match team.way {
             Way::IoUring => {
                 let worker = RingWorker::new(job, files, driver, buffers, &lane.board)?;
-                let features = worker.features();
-                (Worker::Ring(Box::new(worker)), features)
+                (worker.features(), Worker::Ring(Box::new(worker)))
             }
             Way::Libaio => {
                 let worker = AioWorker::new(job, files, driver, buffers, &lane.board)?;
-                let features = worker.features();
-                (Worker::Aio(Box::new(worker)), features)
+                (worker.features(), Worker::Aio(Box::new(worker)))
             }
             Way::Sync => {
                 let worker = SyncWorker::new(job, files, driver, buffers, &lane.board);
-                (Worker::Sync(Box::new(worker)), SyncWorker::features(job, files))
+                (SyncWorker::features(job, files), Worker::Sync(Box::new(worker)))
             }
-        })
+        };
+        features.extend(pages);
+        Ok((worker, features))
     }
 
     /// The team of a worker, and the worker's number in it.

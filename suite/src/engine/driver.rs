@@ -19,6 +19,9 @@ use crate::measure::{IoKind, Verified};
 /// a device that fails at once would otherwise be asked as fast as the machine can.
 pub(super) const ERRORS_MAX: u64 = 1000;
 
+/// The most I/Os that are drawn before the first of them is begun.
+pub(super) const AHEAD: usize = 16;
+
 /// What the workers of a run share.
 #[derive(Debug)]
 pub(super) struct Common {
@@ -59,6 +62,17 @@ impl Common {
         self.end.fetch_min(at, Relaxed);
     }
 
+    /// Bytes of a shared amount that are left for each I/O that may be drawn ahead: half of what
+    /// there is goes to all workers alike.
+    fn for_each_ahead(&self, job: &Job) -> u64 {
+        let largest = job.blocks.iter().map(|mix| mix.block.0).max().unwrap_or(1);
+        let sharers = if self.amounts.len() > 1 { 1 } else { u64::from(job.workers) };
+        match sharers {
+            1 => 1,
+            _ => largest.saturating_mul(2 * sharers).max(1),
+        }
+    }
+
     /// What this worker takes from.
     fn amount(&self, worker: u32) -> &Amount {
         &self.amounts[worker as usize % self.amounts.len()]
@@ -68,6 +82,13 @@ impl Common {
     pub(super) fn end(&self) -> u64 {
         self.end.load(Relaxed)
     }
+}
+
+/// How many I/Os a worker may draw at a time. Where all take turns at one order, another would do
+/// later ones first.
+fn ahead(job: &Job) -> usize {
+    let in_turn = job.once || !job.random;
+    if in_turn && job.workers > 1 && !job.partitioned { 1 } else { AHEAD }
 }
 
 /// How far a worker is along the time line.
@@ -93,10 +114,18 @@ pub(super) struct Driver<'run> {
     schedule: Option<Schedule>,
     /// Mean length of the I/Os, for those that are never begun.
     mean_len: u32,
+    /// I/Os to draw ahead of the one that is begun, and the bytes of an amount for each of them
+    /// that leave as many for every other worker.
+    ahead: usize,
+    for_each_ahead: u64,
     tally: Tally<'run>,
     phase: Phase,
     /// When the phase ends.
     next_edge: u64,
+    /// The same while that phase is the window, and 0 in all others.
+    within_until: u64,
+    /// When the load ends, as in what is common to all.
+    end: Arc<AtomicU64>,
     submitting: bool,
     by_amount: bool,
 }
@@ -116,9 +145,13 @@ impl<'run> Driver<'run> {
             source: source(job, worker, &common.positions),
             schedule: Schedule::new(job, worker),
             mean_len: mean_len(job),
+            ahead: ahead(job),
+            for_each_ahead: common.for_each_ahead(job),
             tally: Tally::new(lane, job, members),
             phase: Phase::Warmup,
             next_edge: 0,
+            within_until: 0,
+            end: Arc::clone(&common.end),
             submitting: true,
             by_amount: matches!(job.length, Length::Bytes(_)),
         }
@@ -154,6 +187,22 @@ impl<'run> Driver<'run> {
         }
         self.source.fill(out);
         out.len()
+    }
+
+    /// As [`draw`](Self::draw), for a worker that does one after another: as many as nobody else
+    /// could want, since what is drawn by one is done by no other.
+    pub(super) fn draw_ahead(&mut self, out: &mut [Request]) -> usize {
+        let most = match (self.by_amount, self.phase) {
+            (false, _) => self.ahead,
+            // What is drawn before the window is not of the amount, and must be begun before it.
+            (true, Phase::Warmup) => 1,
+            (true, _) => {
+                let fair = self.amount.left() / self.for_each_ahead;
+                self.ahead.min(usize::try_from(fair).unwrap_or(usize::MAX)).max(1)
+            }
+        };
+        let most = out.len().min(most);
+        self.draw(&mut out[..most])
     }
 
     /// Whether I/Os are due at times of their own, so that they are to be drawn by
@@ -209,9 +258,38 @@ impl<'run> Driver<'run> {
 
     /// A time, or the last one of the warm-up if what was drawn then is not part of an amount.
     #[inline]
-    fn in_its_phase(&self, now: u64) -> u64 {
+    pub(super) fn in_its_phase(&self, now: u64) -> u64 {
         let before = self.by_amount && self.phase == Phase::Warmup;
         if before { now.min(self.tally.window().start.saturating_sub(1)) } else { now }
+    }
+
+    /// An I/O that was the only one in flight succeeded, from its start to now. Returns whether
+    /// the load may go on.
+    #[expect(clippy::inline_always, reason = "a call for each I/O, from one place of the loop")]
+    #[inline(always)]
+    pub(super) fn completed_alone(
+        &mut self,
+        kind: IoKind,
+        started: u64,
+        now: u64,
+        bytes: u64,
+    ) -> bool {
+        // Where no edge of the time line comes, all of it lies in the window if its end does.
+        if now < self.within_until && now < self.end.load(Relaxed) {
+            self.tally.completed_alone(kind, started, now, bytes);
+            return true;
+        }
+        self.completed_at_an_edge(kind, started, now, bytes)
+    }
+
+    #[cold]
+    fn completed_at_an_edge(&mut self, kind: IoKind, started: u64, now: u64, bytes: u64) -> bool {
+        let started = self.in_its_phase(started);
+        self.tally.submitted(started, 1);
+        self.reaped(now);
+        self.completed(kind, started, bytes);
+        self.reported();
+        !self.is_over(now)
     }
 
     /// Completions were reaped now; what they were follows, and then [`reported`].
@@ -252,8 +330,9 @@ impl<'run> Driver<'run> {
 
     /// Whether the load has ended, by its time or early. An amount that is drawn in full is no
     /// such end: what was drawn of it is to be done.
+    #[inline]
     pub(super) fn is_over(&self, now: u64) -> bool {
-        now >= self.common.end()
+        now >= self.end.load(Relaxed)
     }
 
     /// One that was due then, and drawn, will never be begun.
@@ -277,8 +356,8 @@ impl<'run> Driver<'run> {
 
     /// All completions that were reaped have been told.
     #[inline]
-    pub(super) fn reported(&self) {
-        self.tally.publish();
+    pub(super) fn reported(&mut self) {
+        self.tally.reported();
     }
 
     /// All I/Os are done.
@@ -295,7 +374,7 @@ impl<'run> Driver<'run> {
 
     #[inline]
     fn look_at(&mut self, now: u64) {
-        if now >= self.next_edge || now >= self.common.end() {
+        if now >= self.next_edge || now >= self.end.load(Relaxed) {
             self.cross(now);
         }
     }
@@ -311,6 +390,7 @@ impl<'run> Driver<'run> {
         let window = self.tally.window();
         if self.phase == Phase::Warmup && now >= window.start {
             self.phase = Phase::Window;
+            self.tally.open();
         }
         if self.phase == Phase::Window && now >= window.end {
             self.phase = Phase::After;
@@ -320,6 +400,7 @@ impl<'run> Driver<'run> {
             Phase::Window => window.end,
             Phase::After => NEVER,
         };
+        self.within_until = if self.phase == Phase::Window { self.next_edge } else { 0 };
     }
 }
 

@@ -5,21 +5,23 @@
 //! waited for in batches, and a part that is not done in one go is gone on with.
 
 mod careful;
+mod slot;
 
 use std::io;
 
+use self::slot::{Part, Slot, Trouble};
 use super::batch::Batch;
 use super::board::Board;
 use super::buffer::Buffers;
 use super::driver::Driver;
-use super::files::{After, Files, Member, is_passing};
+use super::files::Files;
 use super::requests::Request;
 use super::stripe::Extent;
 use super::tally::Failure;
 use super::verify::Verifier;
 use crate::engine::{Job, Pace};
 use crate::measure::IoKind;
-use crate::os::clock::monotonic_ns;
+use crate::os::ticks::TickClock;
 
 /// The most submissions on their way at a time: what a ring holds (`IORING_MAX_ENTRIES`).
 pub(super) const ENTRIES_MAX: usize = 32_768;
@@ -42,6 +44,9 @@ pub(super) trait Queue {
     fn next(&mut self) -> Option<(usize, i32)>;
 }
 
+/// The extent of a flush; and of what is not in parts, but for its offset and length.
+const WHOLE: Extent = Extent { member: 0, offset: 0, at: 0, len: 0 };
+
 /// What the kernel is asked to do: a part, or the rest of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Submission {
@@ -61,6 +66,7 @@ pub(super) struct Flight<'run> {
     board: &'run Board,
     /// Given back only when the kernel has done with them.
     buffers: Buffers,
+    clock: TickClock,
     slots: Box<[Slot]>,
     /// For each slot, when its I/O was due; empty where I/Os follow each other.
     dues: Box<[u64]>,
@@ -70,85 +76,10 @@ pub(super) struct Flight<'run> {
     free_count: usize,
     parts: Box<[Part]>,
     parts_max: usize,
-    /// Submissions that the kernel has, or will have with the next call.
-    outstanding: usize,
+    /// Of a stripe, submissions that the kernel has, or will have with the next call.
+    parts_outstanding: usize,
     /// The most of them that the queue has room for.
     entries: usize,
-}
-
-/// One I/O in flight.
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    request: Request,
-    started: u64,
-    /// Parts that are not done.
-    parts_left: u32,
-    /// How many there were.
-    parts: u32,
-    failure: Option<Failure>,
-}
-
-/// What one submission is to do.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    slot: u32,
-    extent: Extent,
-    /// Where the I/O's buffer lies.
-    buffer: usize,
-    /// Bytes of the extent that are done.
-    done: u32,
-    attempts: u32,
-}
-
-impl Slot {
-    /// One that is free.
-    const FREE: Self =
-        Self { request: Request::FLUSH, started: 0, parts_left: 0, parts: 0, failure: None };
-}
-
-impl Part {
-    /// One that belongs to a free slot.
-    fn free(slot: u32) -> Self {
-        let extent = Extent { member: 0, offset: 0, at: 0, len: 0 };
-        Self { slot, extent, buffer: 0, done: 0, attempts: 0 }
-    }
-
-    /// Decides whether to go on with a part that was not done in one go, when the kernel's answer
-    /// to the last submission is `result`: bytes moved, or a negative error number. If not, it is
-    /// finished now, or its I/O has failed.
-    #[cold]
-    fn mend(
-        &mut self,
-        slot: &mut Slot,
-        member: &Member,
-        result: i32,
-        driver: &mut Driver<'_>,
-    ) -> bool {
-        let errno = if result < 0 {
-            if is_passing(-result, &mut self.attempts) {
-                return true;
-            }
-            -result
-        } else if slot.request.kind == IoKind::Trim {
-            // Done as a whole, and answered with 0.
-            return false;
-        } else {
-            match member.after(self.done, result.unsigned_abs(), self.extent.len) {
-                After::Complete => {
-                    driver.short_transfer();
-                    return false;
-                }
-                After::Again(done) => {
-                    self.done = done;
-                    return true;
-                }
-                After::Ended => 0,
-            }
-        };
-        let offset = self.extent.offset + u64::from(self.done);
-        slot.failure.get_or_insert(Failure { errno, member: self.extent.member, offset });
-        false
-    }
 }
 
 impl<'run> Flight<'run> {
@@ -166,6 +97,7 @@ impl<'run> Flight<'run> {
             files,
             board,
             buffers,
+            clock: TickClock::new(),
             slots: vec![Slot::FREE; depth as usize].into(),
             dues: match (job.pace, &job.verify) {
                 (Pace::Closed, None) => Box::default(),
@@ -177,7 +109,7 @@ impl<'run> Flight<'run> {
             free_count: depth as usize,
             parts: parts.collect(),
             parts_max,
-            outstanding: 0,
+            parts_outstanding: 0,
             entries,
         }
     }
@@ -205,45 +137,46 @@ impl<'run> Flight<'run> {
         batch: &mut Batch,
         queue: &mut impl Queue,
     ) -> io::Result<()> {
-        let mut requests = vec![Request::FLUSH; batch.submit_max()];
+        let mut requests = vec![Request::FLUSH; self.slots.len()];
         loop {
-            let room = self.room::<STRIPED>().min(requests.len());
+            let room = self.room::<STRIPED>().min(batch.submit_max());
             let drawn = driver.draw(&mut requests[..room]);
             for request in &requests[..drawn] {
                 self.launch::<STRIPED, false>(*request, queue)?;
             }
             if drawn > 0 {
-                let started = driver.submitted(monotonic_ns(), drawn as u64);
+                let started = driver.submitted(self.clock.now(), drawn as u64);
                 self.stamp(drawn, started);
             }
-            if self.outstanding == 0 {
+            if self.outstanding() == 0 {
                 return Ok(());
             }
             let more = driver.submitting() && self.room::<STRIPED>() > 0;
-            let wait = if more { 0 } else { batch.wait_for().min(self.outstanding) };
+            let wait = if more { 0 } else { batch.wait_for().min(self.outstanding()) };
             let ready = queue.enter(wait)?;
-            if ready == 0 {
-                continue;
+            if ready > 0 {
+                let now = self.clock.now();
+                batch.reaped(now, ready, self.outstanding().saturating_sub(ready));
+                self.reap::<STRIPED, false>(now, driver, queue)?;
             }
-            self.reap::<STRIPED, false>(ready, driver, batch, queue)?;
         }
     }
 
-    /// Takes in so many completions.
+    /// Takes in the completions that are there now.
     #[expect(clippy::inline_always, reason = "a part of two loops, each with its own constants")]
     #[inline(always)]
     fn reap<const STRIPED: bool, const CAREFUL: bool>(
         &mut self,
-        ready: usize,
+        now: u64,
         driver: &mut Driver<'_>,
-        batch: &mut Batch,
         queue: &mut impl Queue,
     ) -> io::Result<()> {
-        let now = monotonic_ns();
         driver.reaped(now);
-        batch.reaped(ready);
         while let Some((part, result)) = queue.next() {
-            let whole = result == self.parts[part].extent.len.cast_signed();
+            // Without a stripe an I/O is its only part.
+            let len =
+                if STRIPED { self.parts[part].extent.len } else { self.slots[part].request.len };
+            let whole = result == len.cast_signed();
             if whole || !self.mend(part, result, driver) {
                 self.land::<STRIPED, CAREFUL>(part, driver, now);
             } else {
@@ -254,11 +187,21 @@ impl<'run> Flight<'run> {
         Ok(())
     }
 
+    /// Submissions that the kernel has, or will have with the next call.
+    #[inline]
+    fn outstanding(&self) -> usize {
+        if self.files.stripe.is_some() {
+            self.parts_outstanding
+        } else {
+            self.slots.len() - self.free_count
+        }
+    }
+
     /// How many more I/Os can be launched now.
     #[inline]
     fn room<const STRIPED: bool>(&self) -> usize {
         if STRIPED {
-            self.free_count.min((self.entries - self.outstanding) / self.parts_max)
+            self.free_count.min((self.entries - self.parts_outstanding) / self.parts_max)
         } else {
             self.free_count
         }
@@ -273,44 +216,74 @@ impl<'run> Flight<'run> {
     ) -> io::Result<()> {
         self.free_count -= 1;
         let slot = self.free[self.free_count];
-        let buffer = match request.kind {
+        let Request { kind, len, offset } = request;
+        let buffer = match kind {
             IoKind::Read => self.buffers.read_buffer(slot as usize),
-            IoKind::Write => self.buffers.write_buffer(slot as usize, request.len as usize),
-            IoKind::Trim | IoKind::Sync => 0,
+            IoKind::Write => self.buffers.write_buffer(slot as usize, len as usize),
+            IoKind::Trim | IoKind::Sync => {
+                return self.launch_without_data::<STRIPED>(slot, request, queue);
+            }
         };
         if CAREFUL
-            && request.kind == IoKind::Write
+            && kind == IoKind::Write
             && let Some(verifier) = &self.verifier
         {
-            let memory = self.buffers.arena_mut().part_mut(buffer, request.len as usize);
+            let memory = self.buffers.arena_mut().part_mut(buffer, len as usize);
             verifier.stamp(request, memory);
         }
+        let known = &mut self.slots[slot as usize];
+        (known.request, known.buffer) = (request, buffer);
+        if STRIPED {
+            return self.launch_parts(slot, queue);
+        }
+        self.board.launched_at(slot as usize, offset);
+        let address = self.buffers.arena().address(buffer, len as usize);
+        queue.push(Submission { part: slot as usize, kind, member: 0, address, len, offset })
+    }
+
+    /// Puts one that moves no data on its way.
+    #[cold]
+    fn launch_without_data<const STRIPED: bool>(
+        &mut self,
+        slot: u32,
+        request: Request,
+        queue: &mut impl Queue,
+    ) -> io::Result<()> {
+        let known = &mut self.slots[slot as usize];
+        (known.request, known.buffer) = (request, 0);
+        if STRIPED {
+            return self.launch_parts(slot, queue);
+        }
+        let Request { kind, len, offset } = request;
+        self.board.launched(slot as usize, Extent { offset, len, ..WHOLE });
+        let address = std::ptr::null_mut();
+        queue.push(Submission { part: slot as usize, kind, member: 0, address, len, offset })
+    }
+
+    /// Puts the parts of an I/O on their way.
+    fn launch_parts(&mut self, slot: u32, queue: &mut impl Queue) -> io::Result<()> {
+        let Some(stripe) = self.files.stripe else { return Ok(()) };
+        let request = self.slots[slot as usize].request;
         let first = slot as usize * self.parts_max;
-        let mut parts = 0;
-        if STRIPED && let Some(stripe) = self.files.stripe {
-            if request.kind == IoKind::Sync {
-                for member in 0..self.files.members.len() as u32 {
-                    let extent = Extent { member, offset: 0, at: 0, len: 0 };
-                    self.set_part(first + parts, buffer, extent);
-                    parts += 1;
-                }
-            } else {
-                for extent in stripe.split(request.offset, request.len) {
-                    self.set_part(first + parts, buffer, extent);
-                    parts += 1;
-                }
+        let mut next = first;
+        let mut set = |extent| {
+            self.parts[next].extent = extent;
+            self.board.launched(next, extent);
+            next += 1;
+        };
+        if request.kind == IoKind::Sync {
+            for member in 0..self.files.members.len() as u32 {
+                set(Extent { member, ..WHOLE });
             }
         } else {
-            let extent = Extent { member: 0, offset: request.offset, at: 0, len: request.len };
-            self.set_part(first, buffer, extent);
-            parts = 1;
+            stripe.split(request.offset, request.len).for_each(set);
         }
-        let count = parts as u32;
-        self.slots[slot as usize] =
-            Slot { request, started: 0, parts_left: count, parts: count, failure: None };
-        for part in first..first + parts {
-            queue.push(self.submission(part, request.kind))?;
-            self.outstanding += 1;
+        let known = &mut self.slots[slot as usize];
+        known.parts = (next - first) as u32;
+        known.parts_left = known.parts;
+        for part in first..next {
+            self.parts_outstanding += 1;
+            queue.push(self.submission(part))?;
         }
         Ok(())
     }
@@ -332,17 +305,23 @@ impl<'run> Flight<'run> {
         driver: &mut Driver<'_>,
         now: u64,
     ) {
-        let number = self.parts[index].slot;
-        self.outstanding -= 1;
+        let number = if STRIPED { self.parts[index].slot } else { index as u32 };
+        if STRIPED {
+            self.parts_outstanding -= 1;
+        }
         self.board.landed(index);
         let slot = &mut self.slots[number as usize];
-        slot.parts_left -= 1;
-        if slot.parts_left > 0 {
-            return;
+        if STRIPED {
+            slot.parts_left -= 1;
+            if slot.parts_left > 0 {
+                return;
+            }
         }
-        let Slot { request, started, parts, failure, .. } = *slot;
+        let Slot { request, started, parts, .. } = *slot;
+        let smooth = matches!(slot.trouble, Trouble::None);
         self.free[self.free_count] = number;
         self.free_count += 1;
+        let failure = if smooth { None } else { self.reset(number) };
         if CAREFUL && let Some(verifier) = &mut self.verifier {
             let at = self.buffers.read_buffer(number as usize);
             let memory = match request.kind {
@@ -373,38 +352,53 @@ impl<'run> Flight<'run> {
     #[cold]
     fn mend(&mut self, index: usize, result: i32, driver: &mut Driver<'_>) -> bool {
         let part = &mut self.parts[index];
+        let slot = &mut self.slots[part.slot as usize];
+        if self.files.stripe.is_none() {
+            let Request { offset, len, .. } = slot.request;
+            part.extent = Extent { offset, len, ..WHOLE };
+        }
+        if matches!(slot.trouble, Trouble::None) {
+            slot.trouble = Trouble::Mended;
+        }
         let member = &self.files.members[part.extent.member as usize];
-        part.mend(&mut self.slots[part.slot as usize], member, result, driver)
+        part.mend(slot, member, result, driver)
+    }
+
+    /// Forgets what was mended of an I/O that is over, and returns how it failed, if it did.
+    #[cold]
+    fn reset(&mut self, number: u32) -> Option<Failure> {
+        let first = number as usize * self.parts_max;
+        for part in &mut self.parts[first..first + self.parts_max] {
+            (part.done, part.attempts) = (0, 0);
+        }
+        let slot = &mut self.slots[number as usize];
+        match std::mem::replace(&mut slot.trouble, Trouble::None) {
+            Trouble::Failed(failure) => Some(failure),
+            Trouble::Mended | Trouble::None => None,
+        }
     }
 
     /// Asks for the rest of a part.
     #[cold]
     fn go_on(&self, index: usize, queue: &mut impl Queue) -> io::Result<()> {
-        let kind = self.slots[self.parts[index].slot as usize].request.kind;
-        queue.push(self.submission(index, kind))
-    }
-
-    /// Prepares a part that is about to go to the kernel.
-    #[inline]
-    fn set_part(&mut self, index: usize, buffer: usize, extent: Extent) {
-        let part = &mut self.parts[index];
-        (part.extent, part.buffer, part.done, part.attempts) = (extent, buffer, 0, 0);
-        self.board.launched(index, extent);
+        queue.push(self.submission(index))
     }
 
     /// What does a part, or the rest of it.
     #[inline]
-    fn submission(&self, index: usize, kind: IoKind) -> Submission {
-        let Part { extent, buffer, done, .. } = self.parts[index];
-        let len = extent.len - done;
-        let at = buffer + (extent.at + done) as usize;
+    fn submission(&self, index: usize) -> Submission {
+        let Part { slot, extent, done, .. } = self.parts[index];
+        let Slot { request, buffer, .. } = self.slots[slot as usize];
+        let (kind, len) = (request.kind, extent.len - done);
         Submission {
             part: index,
             kind,
             member: extent.member,
             address: match kind {
-                IoKind::Trim => std::ptr::null_mut(),
-                _ => self.buffers.arena().address(at, len as usize),
+                IoKind::Trim | IoKind::Sync => std::ptr::null_mut(),
+                _ => {
+                    self.buffers.arena().address(buffer + (extent.at + done) as usize, len as usize)
+                }
             },
             len,
             offset: extent.offset + u64::from(done),
@@ -416,67 +410,8 @@ impl Drop for Flight<'_> {
     fn drop(&mut self) {
         // After an error, or in a panic, the kernel may still write to the buffers of I/Os in
         // flight: memory that is lost is better than memory that changes under its next owner.
-        if self.outstanding > 0 {
+        if self.outstanding() > 0 {
             self.buffers.arena_mut().leak();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use nix::errno::Errno;
-
-    use super::*;
-    use crate::engine::driver::Common;
-    use crate::engine::tally::Lane;
-    use crate::engine::tests::job;
-
-    /// Feeds the answers to one read of 16 KiB. Returns after which of them it goes on, how much
-    /// is done in the end, why it failed, and how many short transfers were counted.
-    fn fed(align: u32, answers: &[i32]) -> (Vec<bool>, u32, Option<Failure>, u64) {
-        let (job, lane) = (job(), Lane::default());
-        let common = Common::new(&job);
-        let mut driver = Driver::new(&job, 0, 1, &common, &lane);
-        let file = Arc::new(tempfile::tempfile().unwrap());
-        let member = Member { name: "disk".to_owned(), file, align };
-        let mut slot = Slot { parts_left: 1, parts: 1, ..Slot::FREE };
-        let mut part = Part::free(0);
-        part.extent = Extent { member: 0, offset: 1 << 20, at: 0, len: 16_384 };
-        let goes_on = answers
-            .iter()
-            .map(|answer| part.mend(&mut slot, &member, *answer, &mut driver))
-            .collect();
-        (goes_on, part.done, slot.failure, driver.finish().counted.short_transfers)
-    }
-
-    #[test]
-    fn a_transfer_that_was_cut_short_is_finished_and_counted_once() {
-        let (goes_on, done, failure, short) = fed(1, &[1000, 384, 15_000]);
-        assert_eq!((goes_on, done, failure), (vec![true, true, false], 1384, None));
-        assert_eq!(short, 1);
-        // By direct I/O from the last aligned place, which brings some of it twice.
-        let (goes_on, done, failure, short) = fed(4096, &[5000, 12_288]);
-        assert_eq!((goes_on, done, failure, short), (vec![true, false], 4096, None, 1));
-    }
-
-    #[test]
-    fn no_progress_is_a_failure_without_a_number() {
-        let failure =
-            |offset: u64| Some(Failure { errno: 0, member: 0, offset: (1 << 20) + offset });
-        assert_eq!(fed(1, &[0]), (vec![false], 0, failure(0), 0));
-        assert_eq!(fed(1, &[100, 0]), (vec![true, false], 100, failure(100), 0));
-        assert_eq!(fed(4096, &[8192, 1]), (vec![true, false], 8192, failure(8192), 0));
-    }
-
-    #[test]
-    fn an_error_fails_and_an_interruption_does_not() {
-        let interrupted = -(Errno::EINTR as i32);
-        let (goes_on, _, failure, short) = fed(1, &[interrupted, interrupted, -5]);
-        assert_eq!((goes_on, short), (vec![true, true, false], 0));
-        assert_eq!(failure, Some(Failure { errno: 5, member: 0, offset: 1 << 20 }));
-        let (goes_on, ..) = fed(1, &[-(Errno::EAGAIN as i32); 2000]);
-        assert_eq!(goes_on.iter().filter(|goes_on| **goes_on).count(), 999);
     }
 }

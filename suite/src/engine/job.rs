@@ -64,6 +64,8 @@ pub struct Job {
     pub verify: Option<Arc<Generations>>,
     /// By which way.
     pub backend: Backend,
+    /// What is asked of a ring; all of it with `Backend::IoUring` alone.
+    pub ring: RingOptions,
     /// Seed of every random choice of this round.
     pub seed: u64,
     /// Length of one interval of the series.
@@ -214,6 +216,17 @@ pub enum Backend {
     Sync,
 }
 
+/// What is asked of a ring beyond what it has wherever the kernel knows it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RingOptions {
+    /// Whether the device's queues are polled for completions (`IORING_SETUP_IOPOLL`). No flush and
+    /// no trim goes through such a ring.
+    pub polled: bool,
+    /// Whether a thread of the kernel takes what is submitted (`IORING_SETUP_SQPOLL`): one for
+    /// each worker, which keeps a processor busy.
+    pub kernel_thread: bool,
+}
+
 /// What the I/Os go to: members, and how they are made one address space.
 #[derive(Debug, Clone)]
 pub struct Storage {
@@ -329,6 +342,12 @@ pub enum EngineError {
         /// Why, with the remedy.
         reason: String,
     },
+    /// Completions can't be polled for.
+    #[error("completions can't be polled for: {reason}")]
+    NoPolling {
+        /// Why, with the remedy.
+        reason: String,
+    },
     /// The kernel refused `libaio`.
     #[error("libaio can't be used: {reason}")]
     NoLibaio {
@@ -396,7 +415,10 @@ impl EngineError {
     /// this reason rather than an error.
     #[must_use]
     pub fn is_missing_requirement(&self) -> bool {
-        matches!(self, Self::DepthNeedsRing { .. } | Self::DepthOfTrims { .. })
+        matches!(
+            self,
+            Self::DepthNeedsRing { .. } | Self::DepthOfTrims { .. } | Self::NoPolling { .. }
+        )
     }
 }
 

@@ -33,6 +33,7 @@ mod crew;
 mod driver;
 mod files;
 mod flight;
+mod footprint;
 mod guard;
 mod job;
 mod last_flush;
@@ -71,11 +72,12 @@ use crate::os::cpu::Affinity;
 use job::Patience;
 
 pub use access::Access;
+pub use footprint::Footprint;
 pub use job::{
     Arrivals, Backend, Control, DeviceFile, EngineError, Flush, Job, Length, Mix, Pace, Payload,
-    Progress, Rate, Storage, Target, WriteSync, parts_max, prefers_ring,
+    Progress, Rate, RingOptions, Storage, Target, WriteSync, parts_max, prefers_ring,
 };
-pub use probe::{ProbeResult, probe, probe_libaio};
+pub use probe::{ProbeResult, cannot_poll, probe, probe_libaio};
 
 /// Threads that stay from job to job.
 #[derive(Debug, Default)]
@@ -206,6 +208,10 @@ fn assert_sound(job: &Job) {
         assert!(mix.block.0 <= region.len, "a block of {} in {} bytes", mix.block, region.len);
     }
     assert!(!job.once || job.blocks.len() == 1, "each block once, of several sizes");
+    let asks_of_ring = job.ring != RingOptions::default();
+    assert!(!asks_of_ring || job.backend == Backend::IoUring, "asked of a ring, and no ring");
+    let flushes = job.flush_every.is_some();
+    assert!(!job.ring.polled || !job.trim && !flushes, "trims and flushes can't be polled for");
     let uniform = job.access == Access::Uniform;
     assert!(uniform || job.random && !job.once, "favoured places in a set order");
 }

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::permutation::Permutation;
+use super::requests::Request;
 use super::seed::{Random, Stream, draw_below, mix, random, sub_seed};
 use crate::engine::Job;
+use crate::measure::IoKind;
 
 /// A counter that workers share, on a cache line of its own.
 #[derive(Debug, Default)]
@@ -22,6 +24,15 @@ pub(super) type Positions = Arc<[Counter; 2]>;
 pub(super) trait Place {
     /// The offset of the next I/O, of the block size with this index, to be read or written.
     fn place(&mut self, block: usize, write: bool) -> u64;
+
+    /// Sets the offset of each of these, whose kinds are set, and which are of the one block size
+    /// that there is.
+    #[inline]
+    fn place_all(&mut self, requests: &mut [Request]) {
+        for request in requests {
+            request.offset = self.place(0, request.kind != IoKind::Read);
+        }
+    }
 }
 
 /// The part of the storage in which a worker works: all of the region, or its own part of it.
@@ -72,6 +83,15 @@ impl Place for Uniform {
     #[inline]
     fn place(&mut self, block: usize, _: bool) -> u64 {
         self.start + draw_below(&mut self.random, self.places[block]) * self.granularity
+    }
+
+    fn place_all(&mut self, requests: &mut [Request]) {
+        // Copies are kept in registers.
+        let (mut random, places) = (self.random.clone(), self.places[0]);
+        for request in requests {
+            request.offset = self.start + draw_below(&mut random, places) * self.granularity;
+        }
+        self.random = random;
     }
 }
 

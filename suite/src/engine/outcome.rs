@@ -51,8 +51,8 @@ impl Outcome<'_> {
         };
         let duration = closed.saturating_sub(window.start);
         let latency = |kind| {
-            let mut all = lane.latency[kind].snapshot();
-            self.lanes.iter().for_each(|lane| all.merge(&lane.latency[kind].snapshot()));
+            let mut all = lane.latency[kind as usize].snapshot();
+            self.lanes.iter().for_each(|lane| all.merge(&lane.latency[kind as usize].snapshot()));
             all
         };
         let mut kinds = PerKind::<KindFigures>::default();

@@ -30,6 +30,6 @@ pub fn writer(job: &Job) -> Result<impl FnMut(usize) -> usize, super::EngineErro
 /// # Errors
 /// When rings can't be used here.
 pub fn no_ops(entries: usize) -> std::io::Result<impl FnMut() -> std::io::Result<usize>> {
-    let mut ring = Ring::new(entries)?;
+    let mut ring = Ring::new(entries, super::RingOptions::default())?;
     Ok(move || ring.turn_many(entries))
 }

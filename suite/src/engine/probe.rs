@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -17,7 +18,8 @@ use super::flight::ENTRIES_MAX;
 use super::guard::Guard;
 use super::trim;
 use super::uring::Ring;
-use crate::engine::{Backend, Control, EngineError, Job, prefers_ring};
+use crate::engine::{Backend, Control, EngineError, Job, RingOptions, prefers_ring};
+use crate::os::blockdev::{DeviceNumber, Sysfs};
 use crate::os::clock::monotonic_ns;
 use crate::units::Nanos;
 
@@ -43,7 +45,7 @@ pub struct ProbeResult {
 /// Makes a ring and lets it turn once.
 #[must_use]
 pub fn probe() -> ProbeResult {
-    match Ring::new(8).and_then(|mut ring| ring.turn().map(|()| ring)) {
+    match Ring::new(8, RingOptions::default()).and_then(|mut ring| ring.turn().map(|()| ring)) {
         Ok(ring) => ProbeResult {
             usable: true,
             features: ring.features.into_iter().map(str::to_owned).collect(),
@@ -117,6 +119,7 @@ pub(super) fn choose(
         }
         Backend::IoUring => match try_way(Way::IoUring, job, files, control)? {
             Ok(()) => Ok(asked(Way::IoUring)),
+            Err(reason) if job.ring.polled => Err(EngineError::NoPolling { reason }),
             Err(reason) => Err(EngineError::NoRing { reason }),
         },
         Backend::Libaio => match try_way(Way::Libaio, job, files, control)? {
@@ -209,6 +212,7 @@ pub(super) fn try_way(
     let trial = Trial {
         way,
         entries: job.queue_depth as usize * parts,
+        options: job.ring,
         bytes: job.granularity.0 as usize,
         align: files.memory_align,
         members: files.members.iter().map(|one| (one.name.clone(), one.file.clone())).collect(),
@@ -252,6 +256,7 @@ pub(super) fn try_way(
 struct Trial {
     way: Way,
     entries: usize,
+    options: RingOptions,
     bytes: usize,
     align: usize,
     members: Vec<(String, Arc<File>)>,
@@ -266,8 +271,12 @@ impl Trial {
             let mut aio = Aio::new(self.entries).map_err(explain)?;
             return self.read_all(|file, arena| aio.read(file, arena));
         }
-        let mut ring = Ring::new(self.entries).map_err(explain)?;
-        ring.turn().map_err(explain)?;
+        let mut ring = Ring::new(self.entries, self.options).map_err(explain)?;
+        if self.options.polled {
+            self.members.iter().try_for_each(|(name, file)| can_poll(name, file))?;
+        } else {
+            ring.turn().map_err(explain)?; // which some kernels can't poll for
+        }
         self.read_all(|file, arena| ring.read(file, arena))
     }
 
@@ -282,12 +291,44 @@ impl Trial {
             let errno = read(file, &mut arena).err().and_then(|error| error.raw_os_error());
             if let Some(errno) = errno.map(Errno::from_raw).filter(|one| of_way.contains(one)) {
                 let error = io::Error::from(errno);
-                return Err(format!("a read through it failed on {name}: {error}"));
+                return Err(if self.options.polled {
+                    no_queues(name, &format!("a polled read failed with: {error}"))
+                } else {
+                    format!("a read through it failed on {name}: {error}")
+                });
             }
             self.done.fetch_add(1, Relaxed);
         }
         Ok(())
     }
+}
+
+/// Asks the kernel whether a member's device has queues that can be polled. Before Linux 6.12 it
+/// takes polled transfers where there are none, and completes them by interrupts.
+fn can_poll(name: &str, file: &File) -> Result<(), String> {
+    let Ok(metadata) = file.metadata() else { return Ok(()) };
+    let of_device = metadata.file_type().is_block_device();
+    let number = if of_device { metadata.rdev() } else { metadata.dev() };
+    match Sysfs::new("/sys").can_poll(DeviceNumber::from_raw(number)) {
+        Some(false) => Err(cannot_poll(name)),
+        _ => Ok(()),
+    }
+}
+
+/// Why a disk can't be polled whose device has no queues for it by the kernel's word, and what to
+/// do about it.
+#[must_use]
+pub fn cannot_poll(name: &str) -> String {
+    no_queues(name, "`queue/io_poll` of its device is 0")
+}
+
+/// Why a member can't be polled, and what to do about it.
+fn no_queues(name: &str, found: &str) -> String {
+    format!(
+        "the disk {name} has no queues that can be polled for `hipri` ({found}): load its driver \
+         with some (as in `nvme.poll_queues=2` on the kernel's command line), or take `hipri` out \
+         of the plan"
+    )
 }
 
 /// What a refusal means, and what to do about it.

@@ -74,6 +74,18 @@ impl Amount {
     fn take(&self, bytes: u64) -> bool {
         self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
+
+    /// Takes up to so many blocks of this size, as many as are there, and returns their number.
+    fn take_blocks(&self, most: u64, size: u64) -> u64 {
+        let taken = |left: u64| most.min(left / size);
+        let rest = |left| Some(left - taken(left) * size);
+        self.left.fetch_update(Relaxed, Relaxed, rest).map_or(0, taken)
+    }
+
+    /// Bytes that are left.
+    pub(super) fn left(&self) -> u64 {
+        self.left.load(Relaxed)
+    }
 }
 
 /// The source of one worker of a job.
@@ -121,7 +133,7 @@ where
         100 => with_kinds(job, place, blocks, Always(0)),
         _ => {
             let random = random(job.seed, Stream::Kinds, u64::from(worker));
-            with_kinds(job, place, blocks, Deck::new(vec![reads, 100 - reads], random))
+            with_kinds(job, place, blocks, Pair::new([reads, 100 - reads], random))
         }
     }
 }
@@ -145,6 +157,14 @@ where
 /// Chooses one of several by its share.
 pub(super) trait Choice {
     fn next(&mut self) -> usize;
+
+    /// As many choices as there are requests, each told to one.
+    #[inline]
+    fn choose(&mut self, requests: &mut [Request], tell: impl Fn(&mut Request, usize)) {
+        for request in requests {
+            tell(request, self.next());
+        }
+    }
 }
 
 /// The only one there is.
@@ -196,6 +216,63 @@ impl Choice for Deck {
     }
 }
 
+/// A deck of two choices, and of a hundred cards, which needs no search.
+#[derive(Debug, Clone)]
+struct Pair {
+    random: Random,
+    full: [u64; 2],
+    left: [u64; 2],
+}
+
+impl Pair {
+    fn new(shares: [u32; 2], random: Random) -> Self {
+        let full = shares.map(u64::from);
+        Self { random, full, left: full }
+    }
+}
+
+impl Pair {
+    /// The next card of a deck that is not empty: whether it is of the second kind.
+    #[inline]
+    fn card(&mut self) -> bool {
+        let [first, second] = &mut self.left;
+        let is_second = draw_below(&mut self.random, *first + *second) >= *first;
+        *first -= u64::from(!is_second);
+        *second -= u64::from(is_second);
+        is_second
+    }
+
+    /// How many cards there are, of a new deck if this one is empty.
+    #[inline]
+    fn cards(&mut self) -> usize {
+        if self.left == [0; 2] {
+            self.left = self.full;
+        }
+        (self.left[0] + self.left[1]) as usize
+    }
+}
+
+impl Choice for Pair {
+    #[inline]
+    fn next(&mut self) -> usize {
+        self.cards();
+        usize::from(self.card())
+    }
+
+    fn choose(&mut self, mut requests: &mut [Request], tell: impl Fn(&mut Request, usize)) {
+        // A copy is kept in registers.
+        let mut deck = self.clone();
+        while !requests.is_empty() {
+            let (some, rest) = requests.split_at_mut(deck.cards().min(requests.len()));
+            for request in some {
+                tell(request, usize::from(deck.card()));
+            }
+            requests = rest;
+        }
+        *self = deck;
+    }
+}
+
 /// Reads and writes, or trims.
 struct Mixer<P, B, K> {
     place: P,
@@ -236,12 +313,24 @@ impl<P: Place, B: Choice, K: Choice> Mixer<P, B, K> {
 
 impl<P: Place + Send, B: Choice + Send, K: Choice + Send> Source for Mixer<P, B, K> {
     fn fill(&mut self, out: &mut [Request]) {
+        if let [size] = self.sizes[..] {
+            self.kinds.choose(out, |request, kind| {
+                (request.kind, request.len) = (IoKind::DATA[kind], size);
+            });
+            self.place.place_all(out);
+            return;
+        }
         for request in out {
             *request = self.one();
         }
     }
 
     fn fill_within(&mut self, amount: &Amount, out: &mut [Request]) -> usize {
+        if let [size] = self.sizes[..] {
+            let count = amount.take_blocks(out.len() as u64, u64::from(size)) as usize;
+            self.fill(&mut out[..count]);
+            return count;
+        }
         for (filled, request) in out.iter_mut().enumerate() {
             match self.one_within(amount) {
                 Some(next) => *request = next,

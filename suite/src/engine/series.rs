@@ -20,6 +20,8 @@ pub(super) struct Intervals {
     /// The one that is being counted into, and the moment at which the next begins.
     current: usize,
     current_end: u64,
+    /// All that was counted before it.
+    before: Count,
 }
 
 impl Intervals {
@@ -31,6 +33,7 @@ impl Intervals {
             counts: vec![Count::default(); ROOM].into(),
             current: 0,
             current_end: interval,
+            before: Count::default(),
         }
     }
 
@@ -40,18 +43,19 @@ impl Intervals {
         self.current_end = start + self.interval;
     }
 
-    /// Makes the interval that holds `now`, which is not before the start, the current one.
+    /// Whether the current interval is over at `now`, so that it is to be [`close`](Self::close)d.
     #[inline]
-    pub(super) fn seek(&mut self, now: u64) {
-        if now >= self.current_end {
-            self.move_to(now);
-        }
+    pub(super) fn is_over(&self, now: u64) -> bool {
+        now >= self.current_end
     }
 
-    /// One completion in the current interval.
-    #[inline]
-    pub(super) fn add(&mut self, bytes: u64) {
-        self.counts[self.current].add(bytes);
+    /// What was counted since the last time belongs to the current interval; `total` is all that
+    /// was counted so far. So there is nothing to do for each I/O.
+    pub(super) fn close(&mut self, total: Count) {
+        let current = &mut self.counts[self.current];
+        current.ios += total.ios - self.before.ios;
+        current.bytes += total.bytes - self.before.bytes;
+        self.before = total;
     }
 
     /// Adds what another worker did in the same window.
@@ -90,8 +94,8 @@ impl Intervals {
         }
     }
 
-    #[cold]
-    fn move_to(&mut self, now: u64) {
+    /// Makes the interval that holds `now`, which is not before the start, the current one.
+    pub(super) fn move_to(&mut self, now: u64) {
         while (now - self.start) / self.interval >= ROOM as u64 {
             self.fold();
         }
@@ -114,15 +118,39 @@ impl Intervals {
 mod tests {
     use super::*;
 
+    /// Counts completions of so many bytes.
+    struct Counting {
+        intervals: Intervals,
+        total: Count,
+    }
+
+    impl Counting {
+        fn new(interval: u64) -> Self {
+            Self { intervals: Intervals::new(interval), total: Count::default() }
+        }
+
+        fn add(&mut self, now: u64, bytes: u64) {
+            if self.intervals.is_over(now) {
+                self.intervals.close(self.total);
+                self.intervals.move_to(now);
+            }
+            self.total.add(bytes);
+        }
+
+        fn done(mut self) -> Intervals {
+            self.intervals.close(self.total);
+            self.intervals
+        }
+    }
+
     #[test]
     fn completions_fall_into_their_intervals() {
-        let mut intervals = Intervals::new(100);
-        intervals.begin(1000);
+        let mut counting = Counting::new(100);
+        counting.intervals.begin(1000);
         for now in [1000, 1099, 1100, 1350] {
-            intervals.seek(now);
-            intervals.add(10);
+            counting.add(now, 10);
         }
-        let series = intervals.finish(350, 100);
+        let series = counting.done().finish(350, 100);
         assert_eq!(series.completed, [2, 1, 0, 1]);
         assert_eq!(series.bytes, [20, 10, 0, 10]);
         assert_eq!((series.interval_ns, series.window_ns), (Nanos(100), Nanos(350)));
@@ -130,26 +158,24 @@ mod tests {
 
     #[test]
     fn the_last_completion_of_an_open_window_is_not_lost() {
-        let mut intervals = Intervals::new(100);
-        intervals.seek(300);
-        intervals.add(7);
-        let series = intervals.finish(300, 100);
+        let mut counting = Counting::new(100);
+        counting.add(300, 7);
+        let series = counting.done().finish(300, 100);
         assert_eq!(series.completed, [0, 0, 1]);
     }
 
     #[test]
     fn a_long_window_has_coarser_intervals_and_loses_nothing() {
-        let mut long = Intervals::new(1);
-        let mut short = Intervals::new(1);
+        let mut long = Counting::new(1);
+        let mut short = Counting::new(1);
         for now in 0..100_000 {
-            long.seek(now);
-            long.add(1);
+            long.add(now, 1);
             if now < 1000 {
-                short.seek(now);
-                short.add(1);
+                short.add(now, 1);
             }
         }
-        short.merge(long);
+        let mut short = short.done();
+        short.merge(long.done());
         let series = short.finish(100_000, 1);
         assert_eq!(series.interval_ns, Nanos(8));
         assert_eq!(series.completed.len(), 12_500);

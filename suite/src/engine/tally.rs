@@ -13,7 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::board::Board;
 use super::series::Intervals;
 use crate::engine::{Job, Length, Pace};
-use crate::measure::{IoKind, PerKind, Recorder, Verified};
+use crate::measure::{IoKind, Recorder, Verified};
+
+/// How long counts may wait to be seen, in nanoseconds, while I/Os come back.
+const PUBLISH_EVERY: u64 = 10_000_000;
 
 /// A moment that doesn't come.
 pub(super) const NEVER: u64 = u64::MAX;
@@ -47,7 +50,7 @@ impl Window {
 #[repr(align(128))]
 pub(super) struct Lane {
     /// Latencies of the measured window.
-    pub latency: PerKind<Recorder>,
+    pub latency: [Recorder; IoKind::ALL.len()],
     /// What an open loop has besides.
     pub open: Option<Box<OpenLane>>,
     /// Reads, writes and trims completed since the start line.
@@ -92,6 +95,19 @@ impl Count {
         self.ios += 1;
         self.bytes += bytes;
     }
+
+    #[inline]
+    fn add_all(&mut self, more: Self) {
+        self.ios += more.ios;
+        self.bytes += more.bytes;
+    }
+}
+
+/// I/Os of one kind that came back together, and were started together.
+#[derive(Debug, Clone, Copy, Default)]
+struct Run {
+    started: u64,
+    count: Count,
 }
 
 /// Reads, writes and trims of these counts together.
@@ -133,13 +149,20 @@ pub(super) struct Tally<'lane> {
     /// Whether that lies in the window.
     in_window: bool,
     in_flight: u64,
-    /// I/Os that came back since the start line.
-    returned: u64,
     /// I/Os in flight, integrated over the window.
     depth_ns: u128,
+    /// The same of those that were alone, which can't overlap.
+    alone_ns: u64,
+    /// What came back and is not counted yet, of each kind.
+    runs: [Run; IoKind::ALL.len()],
+    /// What counts in the window.
     kinds: [Count; IoKind::ALL.len()],
-    /// Reads, writes and trims since the start line.
-    all: Count,
+    /// Reads, writes and trims that don't.
+    outside: Count,
+    /// Syncs that don't.
+    syncs_outside: u64,
+    /// When the counts are to be seen again.
+    next_publish: u64,
     series: Intervals,
     members: Vec<Count>,
     faults: Vec<Fault>,
@@ -182,10 +205,13 @@ impl<'lane> Tally<'lane> {
             now: 0,
             in_window: false,
             in_flight: 0,
-            returned: 0,
             depth_ns: 0,
+            alone_ns: 0,
+            runs: [Run::default(); IoKind::ALL.len()],
             kinds: [Count::default(); IoKind::ALL.len()],
-            all: Count::default(),
+            outside: Count::default(),
+            syncs_outside: 0,
+            next_publish: 0,
             series: Intervals::new(job.series_interval.0),
             members: vec![Count::default(); members],
             faults: Vec::with_capacity(64),
@@ -203,6 +229,11 @@ impl<'lane> Tally<'lane> {
         self.now = start;
         self.window = Window::of(job, start);
         self.series.begin(self.window.start);
+    }
+
+    /// The window begins: what completes now counts.
+    pub(super) fn open(&mut self) {
+        self.in_window = true;
     }
 
     /// The window, as it stands.
@@ -241,28 +272,70 @@ impl<'lane> Tally<'lane> {
     pub(super) fn reaped(&mut self, now: u64) {
         self.advance(now);
         self.in_window = now >= self.window.start && now < self.window.end;
-        if self.in_window {
-            self.series.seek(now);
+        if self.in_window && self.series.is_over(now) {
+            self.next_interval(now);
         }
     }
 
-    /// One of them succeeded.
+    /// What comes back from now on belongs to a later interval of the series.
+    #[cold]
+    fn next_interval(&mut self, now: u64) {
+        self.series.close(self.data());
+        self.series.move_to(now);
+    }
+
+    /// One of them succeeded. Those that were started together have one latency, and are counted
+    /// together.
     #[inline]
     pub(super) fn completed(&mut self, kind: IoKind, started: u64, bytes: u64) {
-        self.count(kind, started, bytes);
-        if self.is_within(started) {
-            let latency = self.since(started);
-            self.lane.latency[kind].record(latency);
+        let mut run = self.runs[kind as usize];
+        if run.started != started {
+            self.settle(kind);
+            run = Run { started, ..Run::default() };
+        }
+        run.count.add(bytes);
+        self.runs[kind as usize] = run;
+    }
+
+    /// Counts those of a kind that were started together.
+    fn settle(&mut self, kind: IoKind) {
+        let run = &mut self.runs[kind as usize];
+        let (started, count) = (run.started, std::mem::take(&mut run.count));
+        if count.ios > 0 {
+            self.count(kind, started, count);
+            if self.is_within(started) {
+                let latency = self.since(started, count.ios);
+                self.lane.latency[kind as usize].record_times(latency, count.ios);
+            }
+        }
+    }
+
+    /// All completions that were reaped have been told: counts them, and lets others see it.
+    #[inline]
+    pub(super) fn reported(&mut self) {
+        for kind in IoKind::ALL {
+            if self.runs[kind as usize].count.ios > 0 {
+                self.settle(kind);
+            }
+        }
+        self.publish_in_time();
+    }
+
+    #[inline]
+    fn publish_in_time(&mut self) {
+        if self.now >= self.next_publish {
+            self.next_publish = self.now + PUBLISH_EVERY;
+            self.publish();
         }
     }
 
     /// One of them succeeded that was due at a time of its own: its latency counts from then.
     #[inline]
     pub(super) fn completed_due(&mut self, kind: IoKind, due: u64, started: u64, bytes: u64) {
-        self.count(kind, started, bytes);
+        self.count(kind, started, Count { ios: 1, bytes });
         if self.is_within(due) {
-            let response = self.since(due);
-            self.lane.latency[kind].record(response);
+            let response = self.since(due, 1);
+            self.lane.latency[kind as usize].record(response);
             if let Some(open) = &self.lane.open
                 && kind != IoKind::Sync
             {
@@ -286,19 +359,32 @@ impl<'lane> Tally<'lane> {
         self.verified = Some(verified);
     }
 
-    #[inline]
-    fn count(&mut self, kind: IoKind, started: u64, bytes: u64) {
-        self.in_flight -= 1;
-        self.returned += 1;
-        let data = kind != IoKind::Sync;
-        if data {
-            self.all.add(bytes);
+    /// One succeeded that was alone in flight, from its start to now, all of that in the window:
+    /// what [`submitted`](Self::submitted), [`reaped`](Self::reaped),
+    /// [`completed`](Self::completed) and [`reported`](Self::reported) do together.
+    #[expect(clippy::inline_always, reason = "a call for each I/O, from one place of the loop")]
+    #[inline(always)]
+    pub(super) fn completed_alone(&mut self, kind: IoKind, started: u64, now: u64, bytes: u64) {
+        let latency = now.saturating_sub(started);
+        if self.series.is_over(now) {
+            self.next_interval(now);
         }
+        self.now = now;
+        self.alone_ns += latency;
+        self.kinds[kind as usize].add(bytes);
+        self.lane.latency[kind as usize].record(latency);
+        self.publish_in_time();
+    }
+
+    #[inline]
+    fn count(&mut self, kind: IoKind, started: u64, count: Count) {
+        self.in_flight -= count.ios;
         if self.counts(started) {
-            self.kinds[kind as usize].add(bytes);
-            if data {
-                self.series.add(bytes);
-            }
+            self.kinds[kind as usize].add_all(count);
+        } else if kind == IoKind::Sync {
+            self.syncs_outside += count.ios;
+        } else {
+            self.outside.add_all(count);
         }
     }
 
@@ -308,11 +394,13 @@ impl<'lane> Tally<'lane> {
         time >= self.window.start && time < self.window.end
     }
 
-    /// The time since then.
+    /// The time since then, for so many I/Os.
     #[inline]
-    fn since(&mut self, time: u64) -> u64 {
+    fn since(&mut self, time: u64, ios: u64) -> u64 {
         let since = self.now.checked_sub(time);
-        self.clock_anomalies += u64::from(since.is_none());
+        if since.is_none() {
+            self.clock_anomalies += ios;
+        }
         since.unwrap_or(0)
     }
 
@@ -328,7 +416,6 @@ impl<'lane> Tally<'lane> {
     #[cold]
     pub(super) fn failed(&mut self, kind: IoKind, failure: Failure) {
         self.in_flight -= 1;
-        self.returned += 1;
         self.errors += 1;
         let same = |fault: &&mut Fault| fault.kind == kind && fault.first.errno == failure.errno;
         match self.faults.iter_mut().find(same) {
@@ -344,18 +431,21 @@ impl<'lane> Tally<'lane> {
     }
 
     /// Lets the caller see the counts.
-    #[inline]
-    pub(super) fn publish(&self) {
-        let measured = self.data().bytes;
-        self.lane.completed.store(self.all.ios, Relaxed);
-        self.lane.bytes.store(self.all.bytes, Relaxed);
-        self.lane.bytes_measured.store(measured, Relaxed);
-        self.lane.returned.store(self.returned, Relaxed);
+    fn publish(&self) {
+        let measured = self.data();
+        let syncs = self.syncs_outside + self.kinds[IoKind::Sync as usize].ios;
+        let completed = measured.ios + self.outside.ios;
+        self.lane.completed.store(completed, Relaxed);
+        self.lane.bytes.store(measured.bytes + self.outside.bytes, Relaxed);
+        self.lane.bytes_measured.store(measured.bytes, Relaxed);
+        self.lane.returned.store(completed + syncs + self.errors, Relaxed);
     }
 
     /// All is done. The depth was 0 from the last reading of the clock on.
     pub(super) fn finish(mut self) -> Counted {
+        self.reported();
         self.publish();
+        self.series.close(self.data());
         if self.members.len() == 1 {
             self.members[0] = self.data();
         }
@@ -364,7 +454,7 @@ impl<'lane> Tally<'lane> {
             series: self.series,
             members: self.members,
             faults: self.faults,
-            depth_ns: self.depth_ns,
+            depth_ns: self.depth_ns + u128::from(self.alone_ns),
             short_transfers: self.short_transfers,
             clock_anomalies: self.clock_anomalies,
             due: self.due,
@@ -387,6 +477,7 @@ impl<'lane> Tally<'lane> {
 
     #[inline]
     fn advance(&mut self, now: u64) {
+        debug_assert!(self.runs.iter().all(|run| run.count.ios == 0), "all is counted");
         let (from, to) = (self.now.max(self.window.start), now.min(self.window.end));
         self.depth_ns += u128::from(self.in_flight) * u128::from(to.saturating_sub(from));
         self.now = now;
@@ -423,6 +514,7 @@ mod tests {
         tally.submitted(started, 1);
         tally.reaped(ended);
         tally.completed(IoKind::Read, started, 10);
+        tally.reported();
     }
 
     #[test]
@@ -438,7 +530,7 @@ mod tests {
         let counted = tally.finish();
         assert_eq!(counted.kinds[0], Count { ios: 2, bytes: 20 });
         assert_eq!(counted.members[0], Count { ios: 2, bytes: 20 });
-        let latency = lane.latency.read.snapshot();
+        let latency = lane.latency[0].snapshot();
         assert_eq!((latency.count(), latency.max()), (2, Some(3901)));
         assert_eq!(lane.completed.load(Relaxed), 5);
         assert_eq!(lane.bytes_measured.load(Relaxed), 20);
@@ -459,7 +551,7 @@ mod tests {
         one(&mut tally, 9_000, 10_100);
         let counted = tally.finish();
         assert_eq!(counted.kinds[0].ios, 2);
-        assert_eq!(lane.latency.read.snapshot().count(), 2);
+        assert_eq!(lane.latency[0].snapshot().count(), 2);
         assert_eq!(counted.depth_ns, 10_000);
         assert_eq!(counted.ended, 10_100);
     }
@@ -484,6 +576,7 @@ mod tests {
         tally.reaped(600);
         tally.completed(IoKind::Read, 0, 1);
         tally.completed(IoKind::Read, 0, 1); // 2 from 600 to 1100
+        tally.reported();
         tally.reaped(2000);
         assert_eq!(tally.in_flight, 2);
         assert_eq!(tally.finish().depth_ns, 4 * 500 + 2 * 500);
@@ -498,10 +591,11 @@ mod tests {
             tally.submitted(started, 1);
             tally.reaped(200);
             tally.completed(IoKind::Write, started.min(1000), 1);
+            tally.reported();
         }
         let counted = tally.finish();
         assert_eq!(counted.clock_anomalies, 2);
-        let latency = lane.latency.write.snapshot();
+        let latency = lane.latency[1].snapshot();
         assert_eq!((latency.count(), latency.max()), (2, Some(0)));
         assert_eq!(counted.depth_ns, 0);
     }
@@ -528,6 +622,6 @@ mod tests {
                 (IoKind::Write, failure(5, 12288), 1),
             ]
         );
-        assert_eq!(lane.latency.read.snapshot().count(), 0);
+        assert_eq!(lane.latency[0].snapshot().count(), 0);
     }
 }

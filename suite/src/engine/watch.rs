@@ -52,7 +52,7 @@ impl<'run> Watch<'run> {
         let mut all = Histogram::default();
         for lane in &self.lanes {
             for kind in IoKind::DATA {
-                all.merge(&lane.latency[kind].snapshot());
+                all.merge(&lane.latency[kind as usize].snapshot());
             }
         }
         all

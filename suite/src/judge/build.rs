@@ -127,6 +127,8 @@ pub(super) fn workload() -> Workload {
         data: Data::Random,
         verify: false,
         engine: EngineChoice::Auto,
+        hipri: false,
+        sqpoll: false,
         cpus: Vec::new(),
         seed: 1,
         streams: Vec::new(),

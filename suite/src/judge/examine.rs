@@ -138,6 +138,8 @@ impl<'a> Court<'a> {
         let Some(planned) = self.plan.cases.get(index).filter(|_| of_disks) else {
             return Vec::new();
         };
+        // The books are of all that was done on the device.
+        let case = record.whole_of(&case.id).unwrap_or(case);
         let seen = seen(record, case, &planned.workload).into_iter();
         let of_kind = |kind: IoKind| metric.kind.is_none_or(|wanted| wanted == kind);
         seen.filter(|seen| of_kind(seen.kind) && seen.is_below(TOO_FEW_BYTES))

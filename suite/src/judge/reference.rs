@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::examine::{Court, Matter, Pair, Stop};
 use super::scene;
 use super::value::{Figures, Missing, trouble};
-use crate::plan::{Assertion, EngineChoice, Metric};
+use crate::plan::{Assertion, EngineChoice, Metric, Workload};
 use crate::record::{CaseRecord, Evidence, Record};
 
 const BASELINE: &str = "the baseline";
@@ -40,7 +40,8 @@ impl Court<'_> {
         if let Some(trouble) = trouble(other_case) {
             return Err(Stop::error(format!("{name}, the case to compare with: {trouble}")));
         }
-        if self.left_to_us(assertion.case) || self.left_to_us(other) {
+        let mine = (assertion.case, assertion.stream.as_deref());
+        if self.left_to_us(mine) || self.left_to_us((other, stream)) {
             same_backend(case, other_case, &name)?;
         }
         let metric = assertion.condition.metric;
@@ -83,7 +84,7 @@ impl Court<'_> {
             return Err(Stop::error(NO_BASELINE));
         };
         let earlier = &*comparable(self.record, case, baseline)?;
-        if self.left_to_us(assertion.case) {
+        if self.left_to_us((assertion.case, assertion.stream.as_deref())) {
             same_backend(case, earlier, BASELINE)?;
         }
         let metric = assertion.condition.metric;
@@ -105,9 +106,17 @@ impl Court<'_> {
         })
     }
 
-    /// Whether the plan leaves the way to the kernel to the program.
-    fn left_to_us(&self, case: usize) -> bool {
-        self.plan.cases.get(case).is_some_and(|case| case.workload.engine == EngineChoice::Auto)
+    /// Whether the plan leaves the way to the kernel to the program: of a case, or of a stream.
+    fn left_to_us(&self, (case, stream): (usize, Option<&str>)) -> bool {
+        let Some(case) = self.plan.cases.get(case) else { return false };
+        let auto = |workload: &Workload| workload.engine == EngineChoice::Auto;
+        match stream {
+            Some(name) => {
+                let mut streams = case.workload.streams.iter();
+                streams.any(|stream| stream.name == name && auto(&stream.workload))
+            }
+            None => case.workload.loads().into_iter().any(auto),
+        }
     }
 }
 
@@ -168,7 +177,11 @@ fn comparable<'r>(
     if let Some(trouble) = trouble(&earlier) {
         return Err(Stop::error(format!("the baseline could not measure this case: {trouble}")));
     }
-    match difference(case, &earlier) {
+    let beside = || {
+        let (now, then) = (case.stream_of.as_ref()?, earlier.stream_of.as_ref()?);
+        difference(&now.parameters, &then.parameters)
+    };
+    match difference(&case.parameters, &earlier.parameters).or_else(beside) {
         Some(difference) => Err(Stop::error(format!("the baseline did other work: {difference}"))),
         None => Ok(earlier),
     }
@@ -190,11 +203,11 @@ pub(super) fn without_answer(
 }
 
 /// The first parameter of the load that differs. Seeds choose among equal loads, and may.
-fn difference(case: &CaseRecord, earlier: &CaseRecord) -> Option<String> {
-    let load = |case: &CaseRecord| -> Vec<(String, String)> {
-        case.parameters.iter().filter(|(key, _)| key != "seed").cloned().collect()
+fn difference(now: &[(String, String)], then: &[(String, String)]) -> Option<String> {
+    let load = |parameters: &[(String, String)]| -> Vec<(String, String)> {
+        parameters.iter().filter(|(key, _)| key != "seed").cloned().collect()
     };
-    let (now, then) = (load(case), load(earlier));
+    let (now, then) = (load(now), load(then));
     let value = |of: &[(String, String)], key: &str| {
         let found = of.iter().find(|(known, _)| known == key);
         found.map_or_else(|| "not set".to_owned(), |(_, value)| value.clone())

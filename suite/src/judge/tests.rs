@@ -1,5 +1,7 @@
 //! Tests of the rules of judging: each by records made by hand, of which the truth is known.
 
+mod streams;
+
 use proptest::prelude::*;
 
 use super::build::{ERRORS, IOPS, MEAN, MEASURES, at_least, at_most, percentile, plan, times};

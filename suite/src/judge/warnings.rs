@@ -4,7 +4,7 @@
 //! threshold leaves room for chance, and what a round shows has to show in most of them.
 
 use super::seen::{Seen, seen};
-use crate::measure::{IoKind, Measurement};
+use crate::measure::{IoKind, Measurement, StreamMeasurement};
 use crate::plan::{self, Cache, Limit, Workload};
 use crate::record::{CaseRecord, Record};
 use crate::units::{Nanos, Unit, human};
@@ -41,8 +41,13 @@ pub fn warnings(record: &Record, case: &CaseRecord, workload: &Workload) -> Vec<
     if has_a_pace(workload) {
         all.extend([first_interval(&rounds), drift(&rounds)]);
     }
-    let limited = limited_by_engine(case);
-    all.extend([limited.or_else(|| cpu_bound(&merged)), slow_drain(&rounds)]);
+    let streams = case.streams_as_cases();
+    let mut limited: Vec<_> = streams.iter().filter_map(limited_stream).collect();
+    limited.extend(limited_by_engine(case));
+    if limited.is_empty() {
+        limited.extend(cpu_bound(&merged));
+    }
+    all.extend(limited.into_iter().map(Some).chain([slow_drain(&rounds)]));
     all.extend(seen(record, case, workload).iter().map(not_at_the_device));
     all.push(little(&merged));
     all.push(in_memory(record, case));
@@ -221,6 +226,12 @@ fn limited_by_engine(case: &CaseRecord) -> Option<String> {
     })
 }
 
+/// The same of a stream, which is named.
+fn limited_stream(stream: &CaseRecord) -> Option<String> {
+    let name = stream.id.rsplit('/').next().unwrap_or_default();
+    limited_by_engine(stream).map(|limited| format!("stream {name}: {limited}"))
+}
+
 fn cpu_bound(merged: &Measurement) -> Option<String> {
     let cpu = merged.cpu?;
     let used = cpu.user_ns as f64 + cpu.system_ns as f64;
@@ -258,8 +269,15 @@ fn slow_drain(rounds: &[&Measurement]) -> Option<String> {
 }
 
 /// Little's law: what is in flight is what arrives times how long it stays. Where it doesn't hold,
-/// one of the three figures is wrong.
+/// one of the three figures is wrong. In an open loop, latency counts from before I/Os are in
+/// flight: what counts here is how long they took from their start.
 fn little(merged: &Measurement) -> Option<String> {
+    let of_stream = |stream: &StreamMeasurement| {
+        little(&stream.measurement).map(|told| format!("stream {}: {told}", stream.name))
+    };
+    if !merged.streams.is_empty() {
+        return merged.streams.iter().find_map(of_stream);
+    }
     let seconds = merged.duration_ns.as_secs();
     let in_flight = merged.queue_depth_achieved;
     let completed = merged.completed(None);
@@ -268,9 +286,12 @@ fn little(merged: &Measurement) -> Option<String> {
         return None;
     }
     let held = |kinds: &[IoKind]| -> f64 {
+        let open = merged.open.as_ref();
         let kind = |kind: &IoKind| {
             let figures = &merged.kinds[*kind];
-            figures.completed as f64 / seconds * figures.latency_ns.mean().unwrap_or(0.0) / 1e9
+            let service = open.filter(|_| *kind != IoKind::Sync).map(|open| &open.service_ns);
+            let mean = service.unwrap_or(&figures.latency_ns).mean().unwrap_or(0.0);
+            figures.completed as f64 / seconds * mean / 1e9
         };
         kinds.iter().map(kind).sum()
     };

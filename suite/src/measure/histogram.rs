@@ -45,7 +45,7 @@ fn upper_edge(bucket: usize) -> u64 {
 /// The writer's stores are relaxed: a reader sees counts that are a moment old, never torn ones.
 #[derive(Debug)]
 pub struct Recorder {
-    buckets: Box<[AtomicU64]>,
+    buckets: Box<[AtomicU64; BUCKETS]>,
     min: AtomicU64,
     max: AtomicU64,
     sum: AtomicU64,
@@ -53,10 +53,16 @@ pub struct Recorder {
     sum_high: AtomicU64,
 }
 
+/// Empty ones, of a number that the compiler knows.
+fn buckets() -> Box<[AtomicU64; BUCKETS]> {
+    let zeros: Vec<_> = std::iter::repeat_with(AtomicU64::default).take(BUCKETS).collect();
+    zeros.into_boxed_slice().try_into().expect("there are as many as were taken")
+}
+
 impl Default for Recorder {
     fn default() -> Self {
         Self {
-            buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
+            buckets: buckets(),
             min: AtomicU64::new(u64::MAX),
             max: AtomicU64::new(0),
             sum: AtomicU64::new(0),
@@ -69,7 +75,29 @@ impl Recorder {
     /// Counts one value. To be called by one thread alone: two writers would lose counts.
     #[inline]
     pub fn record(&self, value: u64) {
-        self.record_times(value, 1);
+        let bucket = &self.buckets[bucket_of(value)];
+        bucket.store(bucket.load(Relaxed) + 1, Relaxed);
+        let (sum, carry) = self.sum.load(Relaxed).overflowing_add(value);
+        self.sum.store(sum, Relaxed);
+        if carry {
+            self.carry(1);
+        }
+        self.note_extremes(value);
+    }
+
+    #[cold]
+    fn carry(&self, high: u64) {
+        self.sum_high.store(self.sum_high.load(Relaxed) + high, Relaxed);
+    }
+
+    #[inline]
+    fn note_extremes(&self, value: u64) {
+        if value < self.min.load(Relaxed) {
+            self.min.store(value, Relaxed);
+        }
+        if value > self.max.load(Relaxed) {
+            self.max.store(value, Relaxed);
+        }
     }
 
     /// Counts one value `times` over.
@@ -88,14 +116,9 @@ impl Recorder {
         let carry = add(&self.sum, total as u64);
         let high = (total >> 64) as u64 + carry;
         if high > 0 {
-            add(&self.sum_high, high);
+            self.carry(high);
         }
-        if value < self.min.load(Relaxed) {
-            self.min.store(value, Relaxed);
-        }
-        if value > self.max.load(Relaxed) {
-            self.max.store(value, Relaxed);
-        }
+        self.note_extremes(value);
     }
 
     /// Back to nothing counted.

@@ -172,6 +172,16 @@ impl Sysfs {
         })
     }
 
+    /// Whether a device has queues that can be polled for completions, by the kernel's word; `None`
+    /// where it doesn't say.
+    #[must_use]
+    pub fn can_poll(&self, number: DeviceNumber) -> Option<bool> {
+        let folder = self.folder(number);
+        let queues = ["queue/io_poll", "../queue/io_poll"]; // a partition's is its disk's
+        let word: Option<u8> = queues.iter().find_map(|queue| read_number(&folder.join(queue)));
+        word.map(|word| word != 0)
+    }
+
     /// The file that a loop device shows as a device, by the kernel's word; `None` for others.
     #[must_use]
     pub fn backing_file(&self, number: DeviceNumber) -> Option<PathBuf> {

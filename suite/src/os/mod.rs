@@ -12,3 +12,4 @@ pub mod host;
 pub mod io;
 pub mod mounts;
 pub mod shared;
+pub mod ticks;

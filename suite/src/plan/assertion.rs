@@ -28,6 +28,13 @@ pub struct Assertion {
 }
 
 impl Assertion {
+    /// The condition as written, behind the name of the stream that it is on, if it is on one.
+    #[must_use]
+    pub fn with_stream(&self) -> String {
+        let stream = self.stream.as_ref().map_or(String::new(), |stream| format!("{stream}: "));
+        stream + &self.text
+    }
+
     /// Streams, which stand behind the whole cases while a plan is checked, become parts of those.
     pub(super) fn of_streams(&mut self, whole: usize, all: &[Case]) {
         let part = |index: usize| {

@@ -13,6 +13,7 @@ mod model;
 mod pace;
 mod profile;
 mod raw;
+mod ring;
 mod storage;
 mod streams;
 mod sweep;

@@ -191,8 +191,12 @@ pub struct Workload {
     pub data: Data,
     /// Whether what it reads is held against what was written, and what it writes can be.
     pub verify: bool,
-    /// By which way.
+    /// By which way; `IoUring` with one of the next two.
     pub engine: EngineChoice,
+    /// Whether completions are polled for.
+    pub hipri: bool,
+    /// Whether a thread of the kernel takes the submissions.
+    pub sqpoll: bool,
     /// CPUs to which the workers are pinned, in turn; empty for none.
     pub cpus: Vec<usize>,
     /// Seed of every random choice.

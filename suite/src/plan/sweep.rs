@@ -99,6 +99,9 @@ fn draft<'r>(raw: &'r RawWorkload, chosen: Vec<(&'r Entry, &'r At<Setting>)>) ->
         workload.data = Data::Random;
     }
     workload.verify &= !workload.trims();
+    if workload.engine == EngineChoice::Auto && (workload.hipri || workload.sqpoll) {
+        workload.engine = EngineChoice::IoUring; // which alone has them
+    }
     Draft { raw, point: Point(point), chosen, workload, streams: Vec::new() }
 }
 
@@ -145,6 +148,8 @@ fn defaults() -> Workload {
         data: Data::Random,
         verify: false,
         engine: EngineChoice::Auto,
+        hipri: false,
+        sqpoll: false,
         cpus: Vec::new(),
         seed: SEED,
         streams: Vec::new(),
@@ -178,6 +183,8 @@ fn apply(workload: &mut Workload, setting: &Setting) {
         Setting::Data(data) => workload.data = *data,
         Setting::Verify(on) => workload.verify = *on,
         Setting::Engine(engine) => workload.engine = *engine,
+        Setting::Hipri(on) => workload.hipri = *on,
+        Setting::Sqpoll(on) => workload.sqpoll = *on,
         Setting::Cpus(cpus) => workload.cpus.clone_from(cpus),
         Setting::Seed(seed) => workload.seed = *seed,
         // The share depends on the direction too, which may come later, and the pace on several

@@ -7,6 +7,7 @@ use super::model::{Access, Cache, Data, EngineChoice, Layout, Limit, Place, Regi
 use super::pace::Pace;
 use super::profile::exclude_each_other;
 use super::raw::{At, Entry, RawWorkload, Setting, Span};
+use super::ring;
 use super::storage::SetupPoint;
 use super::streams;
 use super::sweep::Draft;
@@ -85,6 +86,7 @@ pub(super) fn point(draft: &Draft<'_>, errors: &mut Vec<Diagnostic>) {
     let workload = &draft.workload;
     let largest = workload.blocks.largest();
     engine(draft, errors);
+    ring::point(draft, errors);
     if draft.sure(&["once", "block_size"]) && workload.once && workload.blocks.0.len() > 1 {
         let message = "`once` needs blocks of one size";
         errors.push(

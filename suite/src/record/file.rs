@@ -132,13 +132,14 @@ impl Record {
 }
 
 /// Writes a file whole or not at all: a reader never sees half of it, and a failure leaves what was
-/// there before.
+/// there before. It is not waited for until that is on stable storage: what is made from a record
+/// can be made from it again.
 ///
 /// # Errors
 /// What the machine refused.
 pub fn write_file(path: &Path, content: &[u8]) -> Result<(), RecordError> {
     let write = |file: &mut File| file.write_all(content);
-    write_whole(path, Fate::Stable, write).map_err(|source| RecordError::Io {
+    write_whole(path, Fate::Cached, write).map_err(|source| RecordError::Io {
         operation: "write",
         path: path.display().to_string(),
         source,

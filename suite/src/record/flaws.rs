@@ -59,7 +59,7 @@ fn flaw_of(measurement: &Measurement) -> Option<&'static str> {
     if interval_ns.0 == 0 && !completed.is_empty() {
         return Some("a series has intervals without a length");
     }
-    None
+    measurement.streams.iter().find_map(|stream| flaw_of(&stream.measurement))
 }
 
 /// Every count of a case added up. While that fits 64 bits, so does every sum of some of them.

@@ -30,7 +30,7 @@ use thiserror::Error;
 
 pub use exit::ExitCode;
 pub use file::write_file;
-pub use streams::StreamRecord;
+pub use streams::{StreamRecord, Whole};
 
 use crate::measure::{IoFault, IoKind, Measurement, Verified, VerifyFind, merged_faults};
 use crate::units::{Percentile, Unit};
@@ -175,9 +175,9 @@ pub struct CaseRecord {
     /// The loads that it had side by side; empty where it was one load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<StreamRecord>,
-    /// Whether it is one of those, made a case of its own. Never in a document.
+    /// Where it is one of those, made a case of its own: what it is of. Never in a document.
     #[serde(skip)]
-    pub is_stream: bool,
+    pub stream_of: Option<Whole>,
 }
 
 /// One timed run of one case.
@@ -221,9 +221,14 @@ impl CaseRecord {
     }
 
     /// Why its figures can't be trusted, a sentence without a full stop each: rounds that could
-    /// not be measured, then failed I/Os. Empty of a sound case, and of one without any round.
+    /// not be measured, then failed I/Os, of streams with their names. Empty of a sound case, and
+    /// of one without any round. A stream has those of the whole: what ran beside it is a part of
+    /// its load.
     #[must_use]
     pub fn troubles(&self) -> Vec<String> {
+        if let Some(whole) = &self.stream_of {
+            return whole.troubles.clone();
+        }
         let unmeasured = self.rounds.iter().filter_map(|round| {
             let why = match (&round.error, &round.measurement) {
                 (Some(error), _) => error.as_str(),
@@ -232,20 +237,37 @@ impl CaseRecord {
             };
             Some(format!("round {} could not be measured: {why}", round.round))
         });
-        let measured = self.measured();
-        let faults = merged_faults(measured.iter().flat_map(|round| &round.faults));
-        let failed = faults.iter().filter(|fault| fault.count > 0).map(IoFault::describe);
-        let late = self.rounds.iter().filter_map(RoundRecord::rate_not_held);
-        let verified = measured.iter().filter_map(|round| round.verified.as_ref());
-        let mut all = Verified::default();
-        verified.clone().for_each(|one| all.add(one));
-        let broken = (all.error_count() > 0).then(|| broken(&all));
-        let nothing = (verified.count() > 0 && all.checked == 0).then(|| {
+        let mut of_streams = self.troubles_of_streams();
+        if of_streams.is_empty() {
+            of_streams = self.troubles_of_figures();
+        }
+        let verified = self.verified();
+        let nothing = verified.filter(|all| all.checked == 0).map(|_| {
             "nothing was verified: none of the blocks that were read had been written with \
              `verify` before, by this case or another on this setup"
                 .to_owned()
         });
-        unmeasured.chain(failed).chain(late).chain(broken).chain(nothing).collect()
+        unmeasured.chain(of_streams).chain(nothing).collect()
+    }
+
+    /// What is wrong with its figures: failed I/Os, rates that were not held, broken data.
+    pub(super) fn troubles_of_figures(&self) -> Vec<String> {
+        let faults = merged_faults(self.measured().iter().flat_map(|round| &round.faults));
+        let failed = faults.iter().filter(|fault| fault.count > 0).map(IoFault::describe);
+        let late = self.rounds.iter().filter_map(RoundRecord::rate_not_held);
+        let all = self.verified().filter(|all| all.error_count() > 0);
+        failed.chain(late).chain(all.as_ref().map(broken)).collect()
+    }
+
+    /// What all rounds verified; `None` where none did.
+    fn verified(&self) -> Option<Verified> {
+        let measured = self.measured();
+        let mut verified = measured.iter().filter_map(|round| round.verified.as_ref());
+        let first = verified.next()?.clone();
+        Some(verified.fold(first, |mut all, one| {
+            all.add(one);
+            all
+        }))
     }
 
     /// The share of what the engine could do here at all that was done, where that is known.

@@ -2,11 +2,11 @@
 
 use super::{
     CaseRecord, Conclusion, DiskRecord, Evidence, FORMAT, Host, Outcome, PlanRecord, Record,
-    RoundRecord, Selection, Verdict,
+    RoundRecord, Selection, StreamRecord, Verdict,
 };
 use crate::measure::{
     BackendUsed, CpuUse, DeviceUse, IoFault, IoKind, KindFigures, Measurement, PerKind, Recorder,
-    Series, Share,
+    Series, Share, StreamMeasurement,
 };
 use crate::units::{Nanos, Unit};
 
@@ -87,7 +87,7 @@ pub(crate) fn case(id: &str, rounds: Vec<Measurement>) -> CaseRecord {
         warnings: Vec::new(),
         engine_iops_max: None,
         streams: Vec::new(),
-        is_stream: false,
+        stream_of: None,
     }
 }
 
@@ -157,7 +157,38 @@ pub(crate) fn record(cases: Vec<CaseRecord>) -> Record {
     }
 }
 
-/// A record that uses every type of the format at least once.
+/// A case of these streams, with a round in which each did this.
+pub(crate) fn side_by_side(id: &str, streams: Vec<(&str, Measurement)>) -> CaseRecord {
+    let measured = streams.into_iter().map(|(name, measurement)| StreamMeasurement {
+        name: name.to_owned(),
+        measurement: Measurement { cpu: None, device: None, ..measurement },
+    });
+    let cpu = Some(CpuUse { user_ns: 100_000_000, system_ns: 200_000_000 });
+    let whole = Measurement::together(measured.collect(), cpu).expect("a stream at least");
+    let names: Vec<_> = whole.streams.iter().map(|stream| stream.name.clone()).collect();
+    let mut case = case(id, vec![whole]);
+    case.parameters.insert(0, ("streams".to_owned(), names.join(", ")));
+    let record = |name| StreamRecord {
+        name,
+        what: "random 4 KiB reads, depth 1".to_owned(),
+        parameters: case.parameters[1..].to_vec(),
+        engine_iops_max: None,
+    };
+    case.streams = names.into_iter().map(record).collect();
+    case
+}
+
+/// [`full`] with what has come to the format since.
+pub(crate) fn newest() -> Record {
+    let mut record = full();
+    let mut both = side_by_side("lrs/both", vec![("log", steady(20)), ("data", steady(500))]);
+    both.streams[1].engine_iops_max = Some(1.25e6);
+    record.schedule.push((record.cases.len(), 1));
+    record.cases.push(both);
+    record
+}
+
+/// A record that uses every type of the format, as it was at first, at least once.
 pub(crate) fn full() -> Record {
     let mut faulty = reads([]);
     faulty.cpu = None;

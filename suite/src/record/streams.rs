@@ -9,7 +9,7 @@ use crate::measure::Measurement;
 
 /// One of several loads that a case had side by side: what was asked. What came of it stands in
 /// the measurement of each round.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamRecord {
     /// Its name.
     pub name: String,
@@ -17,16 +17,51 @@ pub struct StreamRecord {
     pub what: String,
     /// Every parameter that shaped it, in the plan's spelling, in the plan's order.
     pub parameters: Vec<(String, String)>,
+    /// I/Os a second that the engine could do of it alone if no disk were in its way, as
+    /// [`CaseRecord::engine_iops_max`] says of a case of one load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_iops_max: Option<f64>,
+}
+
+/// The case that a stream is of, as far as it bears on the stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whole {
+    /// Its name.
+    pub id: String,
+    /// Its parameters, those of all streams.
+    pub parameters: Vec<(String, String)>,
+    /// What is wrong with it.
+    pub troubles: Vec<String>,
 }
 
 impl CaseRecord {
     /// Its streams, each as a case whose rounds have the stream's own figures.
     #[must_use]
     pub fn streams_as_cases(&self) -> Vec<Self> {
-        self.streams.iter().map(|stream| self.stream_as_case(stream)).collect()
+        if self.streams.is_empty() {
+            return Vec::new();
+        }
+        let whole = self.whole();
+        self.streams.iter().map(|stream| self.stream_as_case(stream, whole.clone())).collect()
     }
 
-    fn stream_as_case(&self, stream: &StreamRecord) -> Self {
+    /// What is wrong with the figures of its streams, each with the stream's name.
+    pub(super) fn troubles_of_streams(&self) -> Vec<String> {
+        let of_stream = |stream: &StreamRecord| {
+            let nothing = Whole { id: String::new(), parameters: Vec::new(), troubles: Vec::new() };
+            let troubles = self.stream_as_case(stream, nothing).troubles_of_figures().into_iter();
+            let name = stream.name.clone();
+            troubles.map(move |trouble| format!("stream {name}: {trouble}"))
+        };
+        self.streams.iter().flat_map(of_stream).collect()
+    }
+
+    fn whole(&self) -> Whole {
+        let troubles = self.troubles();
+        Whole { id: self.id.clone(), parameters: self.parameters.clone(), troubles }
+    }
+
+    fn stream_as_case(&self, stream: &StreamRecord, whole: Whole) -> Self {
         let figures = |whole: &Measurement| {
             let mut of_round = whole.streams.iter();
             of_round.find(|one| one.name == stream.name).map(|one| one.measurement.clone())
@@ -45,11 +80,27 @@ impl CaseRecord {
             skipped: self.skipped.clone(),
             rounds: self.rounds.iter().map(round).collect(),
             warnings: Vec::new(),
-            engine_iops_max: None,
+            engine_iops_max: stream.engine_iops_max,
             streams: Vec::new(),
-            is_stream: true,
+            stream_of: Some(whole),
         }
     }
+}
+
+impl CaseRecord {
+    /// Whether this is its name, or that of one of its streams.
+    #[must_use]
+    pub fn is_or_has(&self, id: &str) -> bool {
+        let rest = id.strip_prefix(self.id.as_str());
+        let stream = rest.and_then(|rest| rest.strip_prefix('/'));
+        rest == Some("")
+            || stream.is_some_and(|name| self.streams.iter().any(|one| one.name == name))
+    }
+}
+
+/// The stream in `setup/workload/stream`.
+fn name_in(id: &str) -> Option<&str> {
+    id.rsplit_once('/').map(|(_, name)| name)
 }
 
 impl Record {
@@ -59,10 +110,16 @@ impl Record {
         if let Some(case) = self.cases.iter().find(|case| case.id == id) {
             return Some(Cow::Borrowed(case));
         }
-        let (whole, name) = id.rsplit_once('/')?;
-        let case = self.cases.iter().find(|case| case.id == whole)?;
-        let stream = case.streams.iter().find(|stream| stream.name == name)?;
-        Some(Cow::Owned(case.stream_as_case(stream)))
+        let case = self.whole_of(id)?;
+        let stream =
+            case.streams.iter().find(|stream| Some(stream.name.as_str()) == name_in(id))?;
+        Some(Cow::Owned(case.stream_as_case(stream, case.whole())))
+    }
+
+    /// The case of this name, or the one that the stream of this name is of.
+    #[must_use]
+    pub fn whole_of(&self, id: &str) -> Option<&CaseRecord> {
+        self.cases.iter().find(|case| case.is_or_has(id))
     }
 
     /// The record with every stream as a case behind the one that it is of, for those who show

@@ -33,7 +33,7 @@ fn read_all_figures(record: &Record) {
 fn a_record_is_read_back_exactly() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("record.json");
-    let record = sample::full();
+    let record = sample::newest();
     record.save(&path).unwrap();
     let text = std::fs::read(&path).unwrap();
     assert_eq!(Record::load(&path).unwrap(), record);
@@ -41,6 +41,37 @@ fn a_record_is_read_back_exactly() {
     assert!(text.ends_with(b"}\n"));
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(names.len(), 1, "nothing but the record is left");
+}
+
+#[test]
+fn what_is_wrong_with_one_stream_is_said_of_the_case_and_of_every_stream() {
+    use crate::measure::OpenLoop;
+    let mut failing = sample::steady(500);
+    failing.faults = vec![sample::fault(5, 3)];
+    // Of all I/Os together few were dropped; of this stream's own, most.
+    let paced = |due, dropped| {
+        let open = OpenLoop { due, dropped, ..OpenLoop::default() };
+        crate::measure::Measurement { open: Some(open), ..sample::steady(20) }
+    };
+    let streams = vec![("log", paced(20, 15)), ("data", failing), ("busy", paced(100_000, 0))];
+    let case = sample::side_by_side("lrs/both", streams);
+    let told = case.troubles();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("stream log: the rate was not held in round 1: of 20 I/Os"));
+    assert!(told[1].starts_with("stream data: 3 reads failed with EIO"), "{told:?}");
+    assert!(case.streams_as_cases().iter().all(|stream| stream.troubles() == told));
+    let record = sample::record(vec![case.clone()]);
+    assert_eq!(record.whole_of("lrs/both/log"), Some(&case));
+    assert_eq!(record.case("lrs/both/log").map(|log| log.id.clone()), Some("lrs/both/log".into()));
+    assert!(record.case("lrs/both/lo").is_none() && record.whole_of("lrs/bot").is_none());
+}
+
+#[test]
+fn a_stream_with_a_malformed_series_is_no_record() {
+    let mut record = sample::newest();
+    let round = record.cases[3].rounds[0].measurement.as_mut().unwrap();
+    round.streams[0].measurement.series.bytes.pop();
+    assert!(refusal(&record.to_json()).contains("a series has other intervals"));
 }
 
 #[test]
@@ -57,7 +88,7 @@ fn the_layout_is_that_of_the_fixture() {
     // As the newest program writes it; `SNAPSHOTS=overwrite` writes the file anew.
     let file = fixture().with_file_name("layout.json");
     let expected = snapbox::Data::read_from(&file, Some(snapbox::data::DataFormat::Text)).raw();
-    let written = String::from_utf8(sample::full().to_json()).unwrap();
+    let written = String::from_utf8(sample::newest().to_json()).unwrap();
     snapbox::Assert::new()
         .action_env("SNAPSHOTS")
         .normalize_paths(false)
@@ -98,9 +129,9 @@ fn another_format_is_told_before_anything_else() {
 
 #[test]
 fn fields_of_later_versions_are_passed_over() {
-    let text = String::from_utf8(sample::full().to_json()).unwrap();
+    let text = String::from_utf8(sample::newest().to_json()).unwrap();
     let later = text.replacen('{', "{\"weather\": {\"sunny\": true},", 1);
-    assert_eq!(Record::parse(later.as_bytes(), "r").unwrap(), sample::full());
+    assert_eq!(Record::parse(later.as_bytes(), "r").unwrap(), sample::newest());
 }
 
 #[test]
@@ -129,7 +160,7 @@ fn deep_nesting_is_an_error_and_no_crash() {
 
 #[test]
 fn histograms_that_do_not_add_up_are_refused() {
-    let text = String::from_utf8(sample::full().to_json()).unwrap();
+    let text = String::from_utf8(sample::newest().to_json()).unwrap();
     for (from, to) in [
         ("\"count\": 4", "\"count\": 5"),
         ("\"min\": 100", "\"min\": null"),
@@ -172,11 +203,11 @@ fn what_is_not_a_number_is_never_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("record.json");
     for figure in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-        let mut record = sample::full();
+        let mut record = sample::newest();
         record.verdicts[0].evidence.limits = vec![1.0, figure];
         let error = record.save(&path).unwrap_err();
         assert!(matches!(error, RecordError::Unsound { .. }), "{error}");
-        let mut record = sample::full();
+        let mut record = sample::newest();
         let round = record.cases[0].rounds[0].measurement.as_mut();
         round.unwrap().queue_depth_achieved = figure;
         assert!(matches!(record.save(&path), Err(RecordError::Unsound { .. })));
@@ -188,14 +219,14 @@ fn what_is_not_a_number_is_never_written() {
 fn a_write_that_fails_half_way_leaves_the_older_record_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("record.json");
-    sample::full().save_unsynced(&path).unwrap();
+    sample::newest().save_unsynced(&path).unwrap();
     for fate in [Fate::Stable, Fate::Cached] {
         let failed = write_whole(&path, fate, |file| {
             file.write_all(b"{\"format\": 1, ")?;
             Err(io::Error::from(io::ErrorKind::StorageFull))
         });
         assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::StorageFull);
-        assert_eq!(Record::load(&path).unwrap(), sample::full());
+        assert_eq!(Record::load(&path).unwrap(), sample::newest());
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -203,7 +234,7 @@ fn a_write_that_fails_half_way_leaves_the_older_record_and_nothing_else() {
 #[test]
 fn saving_where_it_can_not_be_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
-    let record = sample::full();
+    let record = sample::newest();
     let error = record.save(&folder.path().join("absent/record.json")).unwrap_err();
     assert!(matches!(error, RecordError::Io { operation: "write", .. }), "{error}");
     let taken = folder.path().join("taken");
@@ -244,14 +275,14 @@ fn a_full_disk_does_not_truncate_the_older_record() {
         return;
     };
     let path = tiny.0.path().join("record.json");
-    sample::full().save(&path).unwrap();
-    let mut larger = sample::full();
+    sample::newest().save(&path).unwrap();
+    let mut larger = sample::newest();
     larger.plan.text = "#".repeat(1 << 20);
     let RecordError::Io { operation: "write", source, .. } = larger.save(&path).unwrap_err() else {
         panic!("another error than that of a full disk");
     };
     assert_eq!(source.kind(), io::ErrorKind::StorageFull);
-    assert_eq!(Record::load(&path).unwrap(), sample::full());
+    assert_eq!(Record::load(&path).unwrap(), sample::newest());
     assert_eq!(std::fs::read_dir(tiny.0.path()).unwrap().count(), 1);
 }
 
@@ -310,7 +341,7 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_reader_panic(changes in changes()) {
-        let mut text = sample::full().to_json();
+        let mut text = sample::newest().to_json();
         for change in &changes {
             apply(&mut text, change);
         }
@@ -324,7 +355,7 @@ proptest! {
     fn any_finite_figure_is_read_back_bit_for_bit(bits in any::<u64>()) {
         let figure = f64::from_bits(bits);
         prop_assume!(figure.is_finite());
-        let mut record = sample::full();
+        let mut record = sample::newest();
         record.verdicts[0].evidence.measured = Some(figure);
         let again = Record::parse(&record.to_json(), "again").unwrap();
         let read = again.verdicts[0].evidence.measured.map(f64::to_bits);

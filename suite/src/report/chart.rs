@@ -352,6 +352,8 @@ fn draw_limit_point(plot: &mut Plot, limit: &LimitPoint, nines: f64) {
 /// A key of the curves at the top right, each a short line and a word.
 fn label_curves(plot: &mut Plot, curves: &[Curve]) {
     let mut x = WIDTH - RIGHT;
+    // More than two would reach into the title.
+    let (line, gap) = if curves.len() > 2 { (12.0, 9.0) } else { (18.0, 14.0) };
     for curve in curves.iter().rev() {
         let class = curve.kind.word();
         let text_x = x;
@@ -359,9 +361,9 @@ fn label_curves(plot: &mut Plot, curves: &[Curve]) {
         plot.add(&format!(
             "<text class=\"key\" x=\"{text_x:.1}\" y=\"13\" text-anchor=\"end\">{class}</text>\
              <path class=\"line {class}\" d=\"M{:.1} 9H{x:.1}\"/>",
-            x - 18.0
+            x - line
         ));
-        x -= 32.0;
+        x -= line + gap;
     }
 }
 

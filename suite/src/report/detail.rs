@@ -207,7 +207,8 @@ fn extra(case: &CaseRecord, merged: &Measurement) -> Vec<(&'static str, String)>
         rows.push(("CPU time per I/O", format!("{user} in the program, {system} in the kernel")));
     }
     rows.extend(merged.verified.as_ref().map(|verified| ("Verified", verification(verified))));
-    if let Some(open) = &merged.open {
+    // Of several streams not all are open loops: those that are say so.
+    if let Some(open) = merged.open.as_ref().filter(|_| case.streams.is_empty()) {
         rows.extend(open_loop(open));
     }
     if let (Some(most), Some(share)) = (case.engine_iops_max, case.share_of_engine()) {

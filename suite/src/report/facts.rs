@@ -281,7 +281,7 @@ pub(super) fn measured_and_limit(verdict: &Verdict) -> (Option<String>, Option<S
 /// Why a verdict came out as it did, where that is not plain: every reason of a skip.
 pub(super) fn reason(record: &Record, verdict: &Verdict) -> Option<String> {
     if verdict.outcome == Outcome::Skipped {
-        let case = record.cases.iter().find(|case| case.id == verdict.case);
+        let case = record.whole_of(&verdict.case);
         let reasons = case.map(|case| case.skipped.join("; "));
         if let Some(reasons) = reasons.filter(|reasons| !reasons.is_empty()) {
             return Some(reasons);
@@ -323,10 +323,14 @@ pub(super) fn spread(evidence: &Evidence) -> Option<String> {
 }
 
 /// What went wrong with a case, whether a condition was put on it or not. What a reader should
-/// know besides is among its warnings.
+/// know besides is among its warnings. Of streams nothing: all is said of the whole case.
 pub(super) fn troubles(record: &Record, case: &CaseRecord) -> Vec<String> {
+    if case.stream_of.is_some() {
+        return Vec::new();
+    }
     let said = record.verdicts.iter().any(|verdict| {
-        verdict.case == case.id && matches!(verdict.outcome, Outcome::Error | Outcome::Skipped)
+        case.is_or_has(&verdict.case)
+            && matches!(verdict.outcome, Outcome::Error | Outcome::Skipped)
     });
     if case.rounds.is_empty() && case.skipped.is_empty() && !said {
         let why = if record.interrupted { "the run was stopped before it" } else { "not measured" };
@@ -335,13 +339,14 @@ pub(super) fn troubles(record: &Record, case: &CaseRecord) -> Vec<String> {
     case.troubles()
 }
 
-/// The troubles of a case that no verdict on it has as its reason, for a report that shows both.
+/// The troubles of a case that no verdict on it, or on a stream of it, has as its reason, for a
+/// report that shows both.
 pub(super) fn untold_troubles(record: &Record, case: &CaseRecord) -> Vec<String> {
     let mut troubles = troubles(record, case);
     if troubles.is_empty() {
         return troubles; // of nearly every case; the search below looks at all verdicts
     }
-    let own = record.verdicts.iter().filter(|verdict| verdict.case == case.id);
+    let own = record.verdicts.iter().filter(|verdict| case.is_or_has(&verdict.case));
     let said: Vec<_> = own.filter_map(|own| own.evidence.reason.as_deref()).collect();
     troubles.retain(|trouble| !said.iter().any(|said| said.contains(trouble.as_str())));
     troubles
@@ -372,7 +377,7 @@ pub(super) fn rerun_failed(record: &Record) -> Option<String> {
     let cases: Vec<String> = record
         .cases
         .iter()
-        .filter(|case| wanted.contains(case.id.as_str()))
+        .filter(|case| wanted.iter().any(|id| case.is_or_has(id)))
         .map(|case| case.id.clone())
         .collect();
     match cases.len() {

@@ -111,12 +111,14 @@ struct DiskView {
 
 fn view(record: &Record, (conditions, rows, details): (usize, usize, usize)) -> PageView {
     let headline = headline(record);
+    // Streams have figures and details of their own behind those of their case.
+    let all = &*record.with_streams_as_cases();
     // With more cases than have room, those that ask for the reader's eye have details.
-    let mut shown: Vec<usize> = (0..record.cases.len()).collect();
-    shown.sort_by_cached_key(|&index| std::cmp::Reverse(mark_of(record, &record.cases[index])));
+    let mut shown: Vec<usize> = (0..all.cases.len()).collect();
+    shown.sort_by_cached_key(|&index| std::cmp::Reverse(mark_of(all, &all.cases[index])));
     shown.truncate(details);
     shown.sort_unstable();
-    let anchor = |id: &str| shown.iter().copied().find(|&index| record.cases[index].id == id);
+    let anchor = |id: &str| shown.iter().copied().find(|&index| all.cases[index].id == id);
     let verdicts = verdicts_worst_first(record);
     let conditions: Vec<_> = verdicts
         .iter()
@@ -124,7 +126,7 @@ fn view(record: &Record, (conditions, rows, details): (usize, usize, usize)) -> 
         .map(|verdict| condition(record, verdict, anchor(&verdict.case)))
         .collect();
     let measured: Vec<_> =
-        record.cases.iter().filter_map(|case| Some((case, case.merged()?))).collect();
+        all.cases.iter().filter_map(|case| Some((case, case.merged()?))).collect();
     let figures: Vec<_> = measured
         .iter()
         .take(rows)
@@ -146,8 +148,8 @@ fn view(record: &Record, (conditions, rows, details): (usize, usize, usize)) -> 
         conditions,
         figures_left: measured.len() - figures.len(),
         figures,
-        cases_left: record.cases.len() - shown.len(),
-        cases: shown.iter().map(|&index| case_view(record, index)).collect(),
+        cases_left: all.cases.len() - shown.len(),
+        cases: shown.iter().map(|&index| case_view(all, index)).collect(),
         disks: record.disks.iter().take(rows).map(disk).collect(),
         host: host(record),
         plan_path: safe(&record.plan.path),

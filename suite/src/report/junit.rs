@@ -120,10 +120,12 @@ fn entries(record: &Record) -> Vec<Entry> {
     let mut timed = HashSet::new();
     let mut entries: Vec<Entry> = Vec::new();
     for verdict in record.verdicts.iter().take(ENTRIES) {
-        let case = record.cases.iter().find(|case| case.id == verdict.case);
-        let first = timed.insert(&verdict.case);
-        let seconds = case.filter(|_| first).map_or(0.0, measured_seconds);
-        entries.push(of_verdict(record, verdict, case, seconds));
+        // Streams run side by side: their time is that of the case, and counts once.
+        let whole = record.whole_of(&verdict.case);
+        let first = timed.insert(whole.map_or(&verdict.case, |case| &case.id));
+        let seconds = whole.filter(|_| first).map_or(0.0, measured_seconds);
+        let case = record.case(&verdict.case);
+        entries.push(of_verdict(record, verdict, case.as_deref(), seconds));
     }
     if let Some(more) = record.verdicts.len().checked_sub(ENTRIES).filter(|more| *more > 0) {
         entries.push(error(
@@ -137,7 +139,7 @@ fn entries(record: &Record) -> Vec<Entry> {
     for case in record.cases.iter().take(ENTRIES) {
         let troubles = troubles(record, case);
         let judged = record.verdicts.iter().any(|verdict| {
-            verdict.case == case.id && verdict.outcome == Outcome::Error && verdict.gate
+            case.is_or_has(&verdict.case) && verdict.outcome == Outcome::Error && verdict.gate
         });
         if !troubles.is_empty() && !judged {
             let kind = trouble_kind(Some(case));
@@ -182,6 +184,7 @@ fn of_verdict(
     let message = message(verdict);
     let body = || body(record, verdict, case);
     let not = |element, kind| State::Not(element, kind, message.clone(), body());
+    let kind = trouble_kind(record.whole_of(&verdict.case));
     let inconclusive = record.conclusion.inconclusive.as_str();
     let mut output = None;
     let state = match (verdict.outcome, verdict.gate) {
@@ -199,9 +202,9 @@ fn of_verdict(
             not(Element::Error, "inconclusive")
         }
         (Outcome::Inconclusive, _) => not(Element::Skipped, "inconclusive"),
-        (Outcome::Error, true) => not(Element::Error, trouble_kind(case)),
+        (Outcome::Error, true) => not(Element::Error, kind),
         // Without data it is no pass, and being a warning it is no error of the run.
-        (Outcome::Error, false) => not(Element::Skipped, trouble_kind(case)),
+        (Outcome::Error, false) => not(Element::Skipped, kind),
         (Outcome::Skipped, _) => {
             let message =
                 facts::reason(record, verdict).unwrap_or_else(|| "the case was not run".to_owned());

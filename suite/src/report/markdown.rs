@@ -120,6 +120,7 @@ fn conditions(out: &mut String, record: &Record) {
 }
 
 fn figures_table(out: &mut String, record: &Record) {
+    let record = &*record.with_streams_as_cases();
     let mut rows = Vec::new();
     for case in &record.cases {
         let Some(merged) = case.merged() else { continue };

@@ -71,8 +71,9 @@ impl Page {
         }
     }
 
-    /// A row for each kind of I/O under a line for each case.
+    /// A row for each kind of I/O under a line for each case, and for each stream behind its case.
     fn figures(&mut self, record: &Record) {
+        let record = &*record.with_streams_as_cases();
         let measured: Vec<_> =
             record.cases.iter().filter_map(|case| Some((case, case.merged()?))).collect();
         if measured.is_empty() {

@@ -9,7 +9,8 @@ use super::{ReportPaths, Style, html, junit, markdown, terminal};
 use quick_junit::{NonSuccessKind, TestCaseStatus};
 
 use crate::measure::{Verified, VerifyFind, VerifyKind};
-use crate::record::{Outcome, Record};
+use crate::record::{Outcome, Record, sample};
+use crate::units::Unit;
 use scenes::NASTY;
 
 fn scenes() -> [(&'static str, Record); 4] {
@@ -465,4 +466,40 @@ fn reports_have_a_limit() {
     let page = html(&record);
     assert!(page.len() < 20 << 20 && page.contains("more cases are in the record"));
     assert!(junit(&record).len() < 30_000_000);
+}
+
+#[test]
+fn streams_stand_behind_their_case_in_every_report() {
+    let mut failing = sample::steady(500);
+    failing.faults = vec![sample::fault(5, 3)];
+    let streams = vec![("log", sample::steady(20)), ("data", failing)];
+    let mut record = sample::record(vec![sample::side_by_side("lrs/both", streams)]);
+    let part = record.case("lrs/both/log").expect("a stream").into_owned();
+    let gate = records::verdict(&part, "iops >= 10", Outcome::Error, Unit::Iops, &[10.0]);
+    record.verdicts = vec![gate.clone(), gate];
+    record.verdicts[1].condition = "iops >= 11".to_owned();
+    record.conclusion.exit_code = 3;
+    let terminal = plain(&record);
+    let order = ["  lrs/both ", "read         520", "lrs/both/log", "lrs/both/data"];
+    let places: Vec<_> = order.iter().map(|text| terminal.find(text)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}\n{terminal}");
+    let fault = "stream data: 3 reads failed with EIO";
+    let again = "diskproof run plans/sample.toml --case 'lrs/*'";
+    for text in [fault, again] {
+        assert!(terminal.contains(text), "no `{text}` in\n{terminal}");
+    }
+    let summary = markdown(&record);
+    for id in ["lrs/both", "lrs/both/log", "lrs/both/data"] {
+        let row = format!("| <code>{id}</code> | read |");
+        assert_eq!(summary.matches(&row).count(), 1, "{summary}");
+    }
+    assert!(summary.contains("; 1 case;"), "{summary}");
+    let page = html(&record);
+    assert!(page.contains("id=\"case-1\"") && page.contains("href=\"#case-1\""), "a link");
+    assert_eq!(page.matches(fault).count(), 1, "once, at the whole case");
+    // Streams take the time of their case, once.
+    let tests = cases_of(&junit(&record));
+    let seconds: f64 = tests.iter().filter_map(|one| one.time).map(|time| time.as_secs_f64()).sum();
+    assert!((seconds - 1.0).abs() < 1e-6, "{seconds}");
+    assert_eq!(tests.len(), 2, "the trouble is that of two verdicts already");
 }

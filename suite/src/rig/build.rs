@@ -17,7 +17,7 @@ use super::disk::{DiskKind, SurveyedDisk, block_of, no_direct_io, unfit_blocks};
 use super::error::RigError;
 use super::fill::{Fill, random_number};
 use super::identity::{self, Identity, Want};
-use super::live::{Live, Made, Rig};
+use super::live::{Left, Live, Made, Rig};
 use super::place::direct_io_of;
 use super::prove;
 use super::survey::Survey;
@@ -134,7 +134,7 @@ impl Maker<'_> {
         let bytes = if standing { disk.size.0 } else { disk.size.0.min(PROOF_BYTES) };
         let block = block_of(align).0;
         let bytes = bytes / block * block;
-        let made = Made { folder, bytes, standing, holes: AtomicBool::new(false) };
+        let made = Made { folder, bytes, standing, trimmed: Left::default() };
         Ok(Live { file, path, made: Some(made), surveyed: SurveyedDisk { align, ..disk } })
     }
 
@@ -198,8 +198,7 @@ fn fill_all(
             let (disk, Made { bytes, .. }, written) = &made[index];
             let Live { file, path, surveyed, .. } = disk;
             checkpoint("write", path)?;
-            let (from, bytes, align) = (0, *bytes, surveyed.align);
-            Fill { file, path, from, bytes, align, written }.run(&halted)
+            Fill { file, path, bytes: *bytes, align: surveyed.align, written }.run(&halted)
         })
     };
     let mut reported = vec![None; made.len()];

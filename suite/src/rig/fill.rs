@@ -30,8 +30,6 @@ pub(super) struct Fill<'a> {
     /// Open for reading and writing, through the page cache.
     pub file: &'a File,
     pub path: &'a Path,
-    /// Where to begin.
-    pub from: u64,
     /// Where to end: a whole multiple of the alignment.
     pub bytes: u64,
     pub align: Option<DirectAlign>,
@@ -42,31 +40,75 @@ pub(super) struct Fill<'a> {
 impl Fill<'_> {
     /// Writes it, and sees to it that it has reached the disk. `halted` is asked between pieces.
     pub(super) fn run(&self, halted: &dyn Fn() -> bool) -> Result<(), RigError> {
-        let failed =
-            |operation| move |source: io::Error| RigError::system(operation, self.path, source);
-        let direct = self.align.and_then(|_| identity::reopen(self.file, direct_write()).ok());
-        let mut buffer = AlignedBuffer::new(PIECE_BYTES, memory_bytes(self.align));
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(random_number());
-        let (mut at, mut unsynced) = (self.from, 0);
-        while at < self.bytes {
+        let mut pen = Pen::new(self.file, self.path, self.align);
+        pen.write(0, self.bytes, self.written, halted)?;
+        pen.finish()
+    }
+}
+
+/// What writes random data to places of a file.
+#[derive(Debug)]
+pub(super) struct Pen<'a> {
+    file: &'a File,
+    path: &'a Path,
+    /// The file past the page cache, where that can be had.
+    direct: Option<File>,
+    buffer: AlignedBuffer,
+    random: Xoshiro256PlusPlus,
+    /// Bytes that lie in the page cache.
+    unsynced: u64,
+}
+
+impl<'a> Pen<'a> {
+    /// For a file that is open for reading and writing, through the page cache.
+    pub(super) fn new(file: &'a File, path: &'a Path, align: Option<DirectAlign>) -> Self {
+        Self {
+            file,
+            path,
+            direct: align.and_then(|_| identity::reopen(file, direct_write()).ok()),
+            buffer: AlignedBuffer::new(PIECE_BYTES, memory_bytes(align)),
+            random: Xoshiro256PlusPlus::seed_from_u64(random_number()),
+            unsynced: 0,
+        }
+    }
+
+    /// Writes from one place to another, both whole multiples of the alignment. `written` is told
+    /// how far it is, and `halted` is asked, between pieces.
+    pub(super) fn write(
+        &mut self,
+        from: u64,
+        to: u64,
+        written: &AtomicU64,
+        halted: &dyn Fn() -> bool,
+    ) -> Result<(), RigError> {
+        let path = self.path;
+        let failed = |operation| move |source| RigError::system(operation, path, source);
+        let mut at = from;
+        while at < to {
             if halted() {
                 return Err(RigError::Interrupted);
             }
-            let length = (self.bytes - at).min(PIECE_BYTES as u64);
-            let piece = &mut buffer.bytes()[..length as usize];
-            random.fill_bytes(piece);
-            if !write_direct(direct.as_ref(), piece, at).map_err(failed("write"))? {
+            let length = (to - at).min(PIECE_BYTES as u64);
+            let piece = &mut self.buffer.bytes()[..length as usize];
+            self.random.fill_bytes(piece);
+            if !write_direct(self.direct.as_ref(), piece, at).map_err(failed("write"))? {
                 self.file.write_all_at(piece, at).map_err(failed("write"))?;
-                unsynced += length;
+                self.unsynced += length;
             }
             at += length;
-            if unsynced >= SYNC_EVERY_BYTES {
+            if self.unsynced >= SYNC_EVERY_BYTES {
                 self.file.sync_data().map_err(failed("write out"))?;
-                unsynced = 0;
+                self.unsynced = 0;
             }
-            self.written.store(at, Ordering::Relaxed);
+            written.store(at, Ordering::Relaxed);
         }
-        self.file.sync_all().map_err(failed("write out"))
+        Ok(())
+    }
+
+    /// Sees to it that all has reached the disk.
+    pub(super) fn finish(self) -> Result<(), RigError> {
+        let failed = |source| RigError::system("write out", self.path, source);
+        self.file.sync_all().map_err(failed)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 
@@ -44,8 +44,46 @@ pub(super) struct Made {
     pub bytes: u64,
     /// Whether it is of the disk's full size, to be used from round to round.
     pub standing: bool,
-    /// Whether trims may have left holes in it.
-    pub holes: AtomicBool,
+    /// What trims may have left in it.
+    pub trimmed: Left,
+}
+
+/// What trims leave in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Trimmed {
+    Nothing,
+    Holes,
+    /// Zeros too, which no one can tell from what was written.
+    Zeros,
+}
+
+/// What has been left in a file so far.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    holes: AtomicBool,
+    zeros: AtomicBool,
+}
+
+impl Left {
+    pub(super) fn get(&self) -> Trimmed {
+        match (self.zeros.load(Ordering::Relaxed), self.holes.load(Ordering::Relaxed)) {
+            (true, _) => Trimmed::Zeros,
+            (false, true) => Trimmed::Holes,
+            (false, false) => Trimmed::Nothing,
+        }
+    }
+
+    /// More may be left from now on.
+    pub(super) fn note(&self, more: Trimmed) {
+        self.holes.fetch_or(more >= Trimmed::Holes, Ordering::Relaxed);
+        self.zeros.fetch_or(more == Trimmed::Zeros, Ordering::Relaxed);
+    }
+
+    /// All has been written again.
+    pub(super) fn forget(&self) {
+        self.holes.store(false, Ordering::Relaxed);
+        self.zeros.store(false, Ordering::Relaxed);
+    }
 }
 
 /// How a case uses its storage.

@@ -1,3 +1,5 @@
+mod holes;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
@@ -614,21 +616,6 @@ fn an_existing_file_is_cut_down_to_whole_blocks() {
     let rig = quietly(survey, &Undo::new()).unwrap();
     let access = Access { direct: true, write: false, fresh: false };
     assert_eq!(rig.open(0, access).unwrap()[0].bytes, MIB);
-}
-
-#[test]
-fn a_sparse_file_is_detected() {
-    let folder = scratch();
-    let path = folder.path().join("sparse");
-    let file = File::create(&path).unwrap();
-    file.set_len(8 * MIB).unwrap();
-    file.write_all_at(&[1; 4096], 4 * MIB).unwrap();
-    let error = prove::no_holes(&file, &path).unwrap_err();
-    assert!(error.to_string().starts_with("only 4KiB of the 8MiB of "), "{error}");
-    let view = HostView::new(folder.path());
-    let error =
-        only_error(survey(&one(loopback(MIB)), &[need(0)], &[bind_to("one", &path)], &view));
-    assert!(matches!(error, RigError::Sparse { .. }), "{error}");
 }
 
 #[test]

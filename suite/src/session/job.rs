@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::engine::verify::Generations;
 use crate::engine::{
     Access as Places, Arrivals, Backend, Flush, Job, Length, Mix, Pace, Payload, Progress, Rate,
-    Storage, WriteSync,
+    RingOptions, Storage, WriteSync,
 };
 use crate::plan::{
     self, Access, Cache, Data, Extent, Layout, Limit, Pace as Tempo, Sync, ThinkTime, Workload,
@@ -71,6 +71,7 @@ pub(super) fn job(
         },
         verify,
         backend,
+        ring: RingOptions { polled: workload.hipri, kernel_thread: workload.sqpoll },
         seed,
         series_interval: series_interval(workload),
     })

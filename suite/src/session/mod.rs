@@ -11,6 +11,7 @@ mod books;
 mod ceiling;
 mod events;
 mod job;
+mod memory;
 mod opening;
 mod preview;
 mod rounds;
@@ -26,11 +27,12 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 pub use events::Event;
+pub use memory::Memory;
 pub use opening::not_begun;
 pub use preview::{CasePreview, Preview, expected_time, preview};
 pub use run::{Finished, run, unanswerable, with_causes};
 pub use self_test::{Line, self_test};
-pub use words::sentence;
+pub use words::{heading, sentence, streams_in_words};
 
 use crate::model::DiskModel;
 use crate::plan::{self, Case, Plan};

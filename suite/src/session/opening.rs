@@ -33,7 +33,7 @@ pub(super) fn record(request: &Request, looked: &Preview) -> Record {
                 warnings: Vec::new(),
                 engine_iops_max: None,
                 streams: words::streams(case, setup),
-                is_stream: false,
+                stream_of: None,
             }
         })
         .collect();

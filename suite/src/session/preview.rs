@@ -1,11 +1,12 @@
 //! What a run would do here: the look before the leap, for `show` and for the run itself.
 
 use super::job::{self, expected_time as time_of};
-use super::{Request, SessionError, selected, words};
+use super::{Memory, Request, SessionError, backends, memory, selected, words};
 use crate::engine::{self, ProbeResult};
+use crate::os::blockdev::Sysfs;
 use crate::os::cpu::Affinity;
 use crate::plan::{Assertion, Case, EngineChoice, Plan, Workload};
-use crate::rig::{self, Category, HostView, Need, RigError, Survey};
+use crate::rig::{self, Category, HostView, Need, RigError, Survey, SurveyedDisk};
 use crate::units::Nanos;
 
 /// What a run would do here.
@@ -37,8 +38,10 @@ pub struct CasePreview {
     pub id: String,
     /// What it does, in one line.
     pub what: String,
-    /// Its conditions, as written.
+    /// Its conditions, as written; one on a stream has the stream's name before it.
     pub conditions: Vec<String>,
+    /// The most memory that it takes; `None` with simulated disks, and where it can't run here.
+    pub memory: Option<Memory>,
     /// Why it can't run here; empty when it can.
     pub skipped: Vec<String>,
 }
@@ -68,10 +71,16 @@ pub fn preview(request: &Request) -> Result<Preview, SessionError> {
             skip_for_want_of_cpus(plan, &mut cases, allowed);
         }
         let mut found = look(request, &cases);
-        if skip_for_want_of_storage(&mut cases, &mut found) {
+        let polling = skip_for_want_of_polling(plan, &mut cases, &found, &Sysfs::new("/sys"));
+        if skip_for_want_of_storage(&mut cases, &mut found) || polling {
             found = look(request, &cases);
         }
         troubles.extend(found.troubles.drain(..).map(|trouble| trouble.error));
+        let back_ends = backends::back_ends(plan);
+        for outlined in cases.iter_mut().filter(|outlined| outlined.skipped.is_empty()) {
+            let ways = &back_ends[outlined.case];
+            outlined.memory = memory::of_case(plan, outlined.case, ways, &found);
+        }
         survey = Some(found);
     }
     if request.simulate.is_some() {
@@ -115,7 +124,8 @@ fn outline(plan: &Plan, case: usize) -> CasePreview {
         case,
         id: plan.cases[case].id.to_string(),
         what: words::sentence(&plan.cases[case].workload),
-        conditions: of_case.map(|assertion| assertion.text.clone()).collect(),
+        conditions: of_case.map(Assertion::with_stream).collect(),
+        memory: None,
         skipped: Vec::new(),
     }
 }
@@ -180,6 +190,33 @@ fn skip_for_want_of_cpus(plan: &Plan, cases: &mut [CasePreview], allowed: Affini
         };
         outlined.skipped.push(reason);
     }
+}
+
+/// Skips the cases that poll disks which the kernel says can't be polled, and tells whether there
+/// were any. Of those that it says nothing of, the first round shows it.
+fn skip_for_want_of_polling(
+    plan: &Plan,
+    cases: &mut [CasePreview],
+    survey: &Survey,
+    sysfs: &Sysfs,
+) -> bool {
+    let cannot = |disk: &&SurveyedDisk| {
+        let number = disk.block_device.as_ref().map(|device| device.number);
+        number.and_then(|number| sysfs.can_poll(number)) == Some(false)
+    };
+    let mut skipped = false;
+    for outlined in cases.iter_mut().filter(|outlined| outlined.skipped.is_empty()) {
+        let Case { setup, workload, .. } = &plan.cases[outlined.case];
+        let disks = &plan.setups[*setup].disks;
+        let mut disks = survey.disks.iter().filter(|disk| disks.contains(&disk.disk));
+        if workload.loads().iter().any(|load| load.hipri)
+            && let Some(disk) = disks.find(cannot)
+        {
+            skipped = true;
+            outlined.skipped.push(engine::cannot_poll(&disk.name));
+        }
+    }
+    skipped
 }
 
 /// Skips the cases that the machine's storage can't serve, and says whether there were any. What

@@ -19,7 +19,7 @@ use crate::model::DiskModel;
 use crate::os::blockdev::Sysfs;
 use crate::plan::{Case, DiskSource, Setup, Workload};
 use crate::record::CaseRecord;
-use crate::rig::{Access, Member, Rig, SurveyedDisk};
+use crate::rig::{Access, BuildEvent, Member, Rig, SurveyedDisk};
 use crate::units::Bytes;
 
 /// Size of a simulated disk whose size the plan leaves to the device that it names.
@@ -36,8 +36,9 @@ pub(super) struct Bench<'r> {
     sysfs: Sysfs,
     /// Disks on which I/Os never returned: nothing more is asked of them.
     silent: BTreeSet<String>,
-    /// For each case that was measured, what of it the engine's own cost follows from.
-    stripped: BTreeMap<usize, Job>,
+    /// For each case that was measured, what of each of its loads the engine's own cost follows
+    /// from; `None` of a load whose cost is not known.
+    stripped: BTreeMap<usize, Vec<Option<Job>>>,
     ceilings: Ceilings,
     tables: Tables,
 }
@@ -63,7 +64,31 @@ impl<'r> Bench<'r> {
         !self.silent.is_empty()
     }
 
-    /// Measures one round of a case of the plan.
+    /// Makes the disks of a case ready for a round of it: what trims left there is written again.
+    ///
+    /// # Errors
+    /// Why they can't be, as a sentence.
+    pub(super) fn make_ready(
+        &self,
+        planned: usize,
+        tell: &mut dyn FnMut(BuildEvent<'_>),
+    ) -> Result<(), String> {
+        let case = &self.request.plan.cases[planned];
+        let setup = &self.request.plan.setups[case.setup];
+        let is_silent = self.silent_disk(setup).is_some();
+        let Some(rig) = self.rig.filter(|_| !is_silent) else { return Ok(()) };
+        let trims = case.workload.loads().into_iter().filter(|load| load.trims());
+        let blocks = trims.flat_map(|load| load.blocks.0.iter().map(|(size, _)| size.0));
+        let mut sizes: Vec<u64> = blocks.collect();
+        if !sizes.is_empty() {
+            sizes.extend(setup.stripe.map(|stripe| stripe.chunk.0)); // which parts them
+        }
+        let halted = || self.control.stopped();
+        let done = rig.refill(case.setup, &sizes, &halted, tell);
+        done.map_err(|error| with_help(&error))
+    }
+
+    /// Measures one round of a case of the plan, whose disks are ready for it.
     ///
     /// # Errors
     /// Why it could not be measured, as a sentence.
@@ -96,7 +121,11 @@ impl<'r> Bench<'r> {
         for (number, (load, backend)) in loads.iter().zip(&self.back_ends[planned]).enumerate() {
             let (seed, table) = (job::stream_seed(seed, number), table.clone());
             let table = table.filter(|_| load.verify);
-            jobs.push(job::job(load, storage.clone(), capacity, *backend, seed, table)?);
+            let job = job::job(load, storage.clone(), capacity, *backend, seed, table);
+            jobs.push(job.map_err(|error| match case.workload.streams.get(number) {
+                Some(stream) => format!("stream {}: {error}", stream.name),
+                None => error,
+            })?);
         }
         let devices = members.iter().map(|member| member.block_device);
         let mut books = Books::open(&self.sysfs, devices, &case.workload);
@@ -117,17 +146,26 @@ impl<'r> Bench<'r> {
         let mut measured = joined(&case.workload, measured, cpu)
             .ok_or_else(|| "nothing was measured".to_owned())?;
         measured.device = books.and_then(|books| books.close(measured.duration_ns));
-        if let [job] = &jobs[..] {
-            self.stripped.extend(ceiling::stripped(job, &measured).map(|job| (planned, job)));
-        }
+        let of_loads = ceiling::of_loads(&measured);
+        let stripped = jobs.iter().zip(of_loads).map(|(job, one)| ceiling::stripped(job, one));
+        self.stripped.insert(planned, stripped.collect());
         Ok(measured)
     }
 
-    /// How many I/Os a second the engine could do of a case whose rounds came to this, if no disk
-    /// were in its way; `None` where the case is far from that, or nobody knows.
-    pub(super) fn ceiling(&mut self, planned: usize, merged: &Measurement) -> Option<f64> {
-        let job = self.stripped.get(&planned).filter(|_| ceiling::is_worth_a_look(merged))?;
-        self.ceilings.of(&mut self.engine, &self.control, job, merged)
+    /// How many I/Os a second the engine could do of each load of a case whose rounds came to this,
+    /// alone and if no disk were in its way; `None` where the case is far from that, or nobody
+    /// knows.
+    pub(super) fn ceilings(&mut self, planned: usize, merged: &Measurement) -> Vec<Option<f64>> {
+        let mut all = Vec::new();
+        for (load, job) in self.stripped.get(&planned).into_iter().flatten().enumerate() {
+            let worth = ceiling::is_worth_a_look(merged, load);
+            let measured = ceiling::of_loads(merged).nth(load);
+            let asked = job.as_ref().filter(|_| worth).zip(measured);
+            all.push(asked.and_then(|(job, measured)| {
+                self.ceilings.of(&mut self.engine, &self.control, job, measured)
+            }));
+        }
+        all
     }
 
     /// The first disk of a setup that doesn't answer.
@@ -138,8 +176,6 @@ impl<'r> Bench<'r> {
 
     fn open(&self, case: &Case) -> Result<Vec<Member>, String> {
         let Some(rig) = self.rig else { return Ok(Vec::new()) };
-        let (trims, halted) = (case.workload.trims(), || self.control.stopped());
-        rig.refill(case.setup, trims, &halted).map_err(|error| with_help(&error))?;
         let access = Access {
             direct: job::is_direct(&case.workload),
             write: case.workload.changes(),

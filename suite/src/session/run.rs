@@ -12,6 +12,7 @@ use super::{Event, Preview, Request, SessionError, job, opening, preview};
 use crate::judge::{self, Circumstances};
 use crate::measure::Measurement;
 use crate::os::io::too_many_open_files;
+use crate::plan::CaseId;
 use crate::record::{Record, RecordError, RoundRecord};
 use crate::rig::{self, BuildEvent, Category, Rig, RigError, Undo, UndoError};
 use crate::units::{Bytes, Nanos, Unit, human};
@@ -104,7 +105,8 @@ pub fn unanswerable(request: &Request, looked: &Preview) -> Vec<String> {
     let record = opening::record(request, looked);
     let found = judge::unanswerable(&request.plan, &record, request.baseline.as_ref());
     let told = found.into_iter().map(|(assertion, reason)| {
-        let case = &request.plan.cases[assertion.case].id;
+        let whole = &request.plan.cases[assertion.case].id;
+        let case = CaseId { stream: assertion.stream.clone(), ..whole.clone() };
         let (text, line) = (&assertion.text, assertion.line);
         format!("`{text}` on {case} ({}:{line}): {reason}", request.plan_path)
     });
@@ -161,7 +163,8 @@ impl Story<'_> {
     fn begin(&mut self) -> Result<(), SessionError> {
         self.judge();
         if let Some(path) = &self.request.record_path {
-            self.record.save(path).map_err(SessionError::NotKept)?;
+            // There is nothing in it yet that a power cut could take.
+            self.record.save_unsynced(path).map_err(SessionError::NotKept)?;
         }
         (self.tell)(&Event::Begun(&self.record));
         Ok(())
@@ -175,10 +178,8 @@ impl Story<'_> {
         let nothing_to_run = self.record.cases.iter().all(|case| !case.skipped.is_empty());
         if self.troubles.is_empty() && !nothing_to_run {
             let tell = &mut *self.tell;
-            let built = rig::build(survey?, undo, self.stop, &mut |event| {
-                let BuildEvent { disk, written, total } = event;
-                tell(&Event::Filling { disk, written: Bytes(written), total: Bytes(total) });
-            });
+            let built =
+                rig::build(survey?, undo, self.stop, &mut |event| filling(&mut *tell, &event));
             match built {
                 Ok(rig) => {
                     self.record.disks = rig.disks().map(opening::disk).collect();
@@ -251,8 +252,14 @@ impl Story<'_> {
             if begun.elapsed() > most || self.stop.load(Ordering::SeqCst) || bench.is_stuck() {
                 return;
             }
-            let merged = case.merged();
-            case.engine_iops_max = merged.and_then(|merged| bench.ceiling(*planned, &merged));
+            let Some(merged) = case.merged() else { continue };
+            let ceilings = bench.ceilings(*planned, &merged);
+            if case.streams.is_empty() {
+                case.engine_iops_max = ceilings.into_iter().flatten().next();
+            } else {
+                let streams = case.streams.iter_mut().zip(ceilings);
+                streams.for_each(|(stream, most)| stream.engine_iops_max = most);
+            }
         }
     }
 
@@ -262,11 +269,14 @@ impl Story<'_> {
         let workload = &self.request.plan.cases[planned].workload;
         let expected = job::known_time(workload);
         let name = self.record.cases[case].id.clone();
-        (self.tell)(&Event::RoundStarted { case: &name, round, position, expected });
         let tell = &mut *self.tell;
-        let outcome = bench.measure(planned, round, &mut |progress| {
-            let done = job::share_done(workload, &progress);
-            tell(&Event::RoundProgress { case: &name, expected, done, progress });
+        let ready = bench.make_ready(planned, &mut |event| filling(tell, &event));
+        let outcome = ready.and_then(|()| {
+            tell(&Event::RoundStarted { case: &name, round, position, expected });
+            bench.measure(planned, round, &mut |progress| {
+                let done = job::share_done(workload, &progress);
+                tell(&Event::RoundProgress { case: &name, expected, done, progress });
+            })
         });
         self.stuck = bench.is_stuck();
         let (measurement, error) = self.kept(outcome);
@@ -359,6 +369,12 @@ impl Story<'_> {
             (self.tell)(&Event::SaveFailed(error));
         }
     }
+}
+
+/// Tells how far a disk is written.
+fn filling(tell: &mut dyn FnMut(&Event<'_>), event: &BuildEvent<'_>) {
+    let BuildEvent { disk, written, total } = *event;
+    tell(&Event::Filling { disk, written: Bytes(written), total: Bytes(total) });
 }
 
 /// A trouble with storage, what caused it, and what would help.

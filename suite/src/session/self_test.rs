@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use super::ceiling::null_files;
 use crate::engine::{
-    Access, Backend, Control, DeviceFile, Engine, Job, Length, Mix, Pace, Payload, Storage, Target,
-    WriteSync, parts,
+    Access, Backend, Control, DeviceFile, Engine, Job, Length, Mix, Pace, Payload, RingOptions,
+    Storage, Target, WriteSync, parts,
 };
 use crate::measure::Measurement;
 use crate::os::clock::monotonic_ns;
@@ -211,6 +211,7 @@ fn job(files: Vec<DeviceFile>, len: u64, (backend, depth): (Backend, u32), reads
         payload: Payload::Zero,
         verify: None,
         backend,
+        ring: RingOptions::default(),
         seed: 1,
         series_interval: WINDOW,
     }

@@ -104,7 +104,7 @@ impl Tables {
 
 /// Size of the blocks of a setup's table: what the blocks of all cases that verify there are
 /// multiples of.
-fn block(plan: &Plan, setup: usize) -> u64 {
+pub(super) fn block(plan: &Plan, setup: usize) -> u64 {
     let cases = plan.cases.iter().filter(|case| case.setup == setup && case.workload.verify);
     let sizes = cases.flat_map(|case| case.workload.blocks.0.iter().map(|(size, _)| size.0));
     sizes.fold(0, greatest_common_divisor)

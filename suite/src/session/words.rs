@@ -5,7 +5,7 @@ use crate::plan::{
     Rw, Setup, Sync, ThinkTime, Workload,
 };
 use crate::record::StreamRecord;
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, counted};
 
 /// What a case does, in one line: `random 4KiB reads, depth 32, 10s`.
 #[must_use]
@@ -19,6 +19,22 @@ pub fn sentence(workload: &Workload) -> String {
     let mut parts = load(workload);
     parts.push(limit(workload));
     parts.join(", ")
+}
+
+/// The same for where streams have lines of their own: what all of them have in common.
+#[must_use]
+pub fn heading(workload: &Workload) -> String {
+    match workload.streams.len() {
+        0 => sentence(workload),
+        count => format!("{} side by side, {}", counted(count, "stream"), limit(workload)),
+    }
+}
+
+/// Its streams by their names, and what each does.
+#[must_use]
+pub fn streams_in_words(workload: &Workload) -> Vec<(String, String)> {
+    let streams = workload.streams.iter();
+    streams.map(|one| (one.name.clone(), load(&one.workload).join(", "))).collect()
 }
 
 fn limit(workload: &Workload) -> String {
@@ -59,6 +75,12 @@ fn load(workload: &Workload) -> Vec<String> {
         let call = if flush.data_only { "fdatasync" } else { "fsync" };
         parts.push(format!("{call} every {}", flush.writes));
     }
+    if workload.hipri {
+        parts.push("polled".to_owned());
+    }
+    if workload.sqpoll {
+        parts.push("submitted by a kernel thread".to_owned());
+    }
     if workload.verify {
         parts.push("verified".to_owned());
     }
@@ -75,8 +97,9 @@ pub(super) fn parameters(case: &Case, setup: &Setup) -> Vec<(String, String)> {
     // What all streams have is said once, and what is one's own with its name.
     let streams = streams(case, setup);
     let common = |pair: &(String, String)| streams.iter().all(|one| one.parameters.contains(pair));
-    let mut list: Vec<_> =
-        streams[0].parameters.iter().filter(|pair| common(pair)).cloned().collect();
+    let names: Vec<_> = streams.iter().map(|stream| stream.name.as_str()).collect();
+    let mut list = vec![("streams".to_owned(), names.join(", "))];
+    list.extend(streams[0].parameters.iter().filter(|pair| common(pair)).cloned());
     for stream in &streams {
         let own = stream.parameters.iter().filter(|pair| !common(pair));
         list.extend(own.map(|(key, value)| (format!("{}.{key}", stream.name), value.clone())));
@@ -90,6 +113,7 @@ pub(super) fn streams(case: &Case, setup: &Setup) -> Vec<StreamRecord> {
         name: stream.name.clone(),
         what: sentence(&stream.workload),
         parameters: of_load(&stream.workload, setup),
+        engine_iops_max: None,
     });
     streams.collect()
 }
@@ -143,6 +167,11 @@ fn of_load(workload: &Workload, setup: &Setup) -> Vec<(String, String)> {
         say("verify", "true".to_owned());
     }
     say("engine", engine_word(workload.engine).to_owned());
+    for (key, on) in [("hipri", workload.hipri), ("sqpoll", workload.sqpoll)] {
+        if on {
+            say(key, "true".to_owned());
+        }
+    }
     if !workload.cpus.is_empty() {
         let cpus: Vec<_> = workload.cpus.iter().map(usize::to_string).collect();
         say("cpus", cpus.join(","));

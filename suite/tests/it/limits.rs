@@ -35,18 +35,18 @@ fn the_null_device_is_limited_by_the_engine_alone() {
         return skip(test, "io_uring can't be used", &reason);
     }
     let scratch = Scratch::new();
-    // What others do to a busy machine may part two short windows by more than a fifth.
-    for _ in 0..5 {
+    // What others do to a busy machine may part two short windows by more than a fifth, or leave
+    // the workers so little of a processor that it can't have been the limit.
+    for _ in 0..20 {
         scratch.run_plan(NULL, &["--progress", "none"]).expect(0);
         let record = scratch.record();
         assert_eq!(record.disks[0].kind, "null");
-        assert!(record.cases.iter().all(|case| case.engine_iops_max.is_some()));
         if record.cases.iter().all(is_marked) {
             assert!(scratch.read("out/report.html").contains("own limit here"));
             return;
         }
     }
-    panic!("not marked in five runs");
+    panic!("not marked in twenty runs");
 }
 
 #[test]

@@ -135,17 +135,25 @@ fn tell(plan: &Plan) -> String {
         assert!(plan::case_matches(&case.id.to_string(), &case.id));
         let _ = writeln!(told, "case {}", case.id);
         let _ = writeln!(told, "  {}", changed(&case.workload));
+        for stream in &case.workload.streams {
+            let _ = writeln!(told, "  stream {}: {}", stream.name, changed(&stream.workload));
+        }
     }
     for assertion in assertions {
         let against = match &assertion.condition.test {
             Test::Times(.., Against::Case(case, _)) | Test::Within(_, Against::Case(case, _)) => {
                 format!(" [{}]", cases[*case].id)
             }
+            Test::Times(.., Against::Stream(case, stream, _))
+            | Test::Within(_, Against::Stream(case, stream, _)) => {
+                format!(" [{}/{stream}]", cases[*case].id)
+            }
             _ => String::new(),
         };
+        let stream = assertion.stream.as_ref().map_or(String::new(), |name| format!("/{name}"));
         let _ = writeln!(
             told,
-            "line {} {:?} {}: {}{against} {:?} {:?}",
+            "line {} {:?} {}{stream}: {}{against} {:?} {:?}",
             assertion.line,
             assertion.level,
             cases[assertion.case].id,
@@ -222,6 +230,8 @@ fn change() -> impl Strategy<Value = Change> {
         "and",
         "p100",
         "latency.p",
+        "[workloads.copy.streams.log]",
+        "streams",
     ]);
     prop_oneof![
         (at.clone(), 1..20_usize).prop_map(|(at, bytes)| Change::Delete { at, bytes }),

@@ -278,6 +278,11 @@ impl Live {
         self.child.id()
     }
 
+    /// Whether it hasn't ended yet.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("its state").is_none()
+    }
+
     /// Sends it a signal by name: `INT`.
     pub(crate) fn signal(&self, name: &str) {
         let script = format!("kill -{name} {}", self.child.id());

@@ -5,7 +5,7 @@
 //! runs twice, which says how much of a difference is noise. The page says which targets are
 //! reached.
 
-mod agree;
+pub(crate) mod agree;
 mod diskproof;
 mod extras;
 mod figures;
@@ -15,6 +15,7 @@ mod places;
 mod process;
 mod rows;
 mod sides;
+pub(crate) mod soak;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -28,7 +29,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use xshell::{Shell, cmd};
 
 use crate::cargo;
-pub(crate) use agree::{Options as AgreeOptions, run as agree};
 use diskproof::Diskproof;
 use extras::Extra;
 use figures::Comparison;

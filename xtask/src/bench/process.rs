@@ -101,7 +101,7 @@ fn children_cpu_ns() -> Result<f64> {
 }
 
 /// PSS of a process and its children, 0 for one that is gone.
-fn memory_of(process: u32) -> u64 {
+pub(super) fn memory_of(process: u32) -> u64 {
     let text = |file: String| fs::read_to_string(file).unwrap_or_default();
     let children = text(format!("/proc/{process}/task/{process}/children"));
     let children: Vec<u32> = children.split_whitespace().flat_map(str::parse).collect();

@@ -17,7 +17,7 @@ use super::rows::{Row, Work};
 const TRIES: usize = 3;
 
 /// A run that does next to nothing: its processor time is what start and end cost.
-const IDLE: Length = Length::Microseconds(1000);
+const IDLE: Length = Length::Microseconds(5000);
 
 /// The longest run of a candidate.
 const TRY_MICROSECONDS: u64 = 300_000;

@@ -14,7 +14,7 @@ The bare loop has no latencies and no statistics; *fio default* is given the pat
 best* is the fastest of several ways (below), which all record the total latency. What is written
 is zeros, made once. Values are medians over the rounds, ratios the medians of diskproof's by the
 other's within each round. CPU is user and system time of the whole process without what a run of
-1 ms takes; latency is fio's `lat`, from before the submission. *fio by itself* is the 10th to 90th
+5 ms takes; latency is fio's `lat`, from before the submission. *fio by itself* is the 10th to 90th
 percentile of a second run with defaults by the first.
 ";
 

@@ -38,7 +38,7 @@ impl Flight<'_> {
                 let started = driver.submitted(monotonic_ns(), begun as u64);
                 self.stamp(begun, started);
             }
-            if self.outstanding == 0 && !driver.submitting() && self.put_off() == 0 {
+            if self.outstanding() == 0 && !driver.submitting() && self.put_off() == 0 {
                 if let Some(verifier) = &mut self.verifier {
                     driver.verified(verifier.take());
                 }
@@ -46,7 +46,7 @@ impl Flight<'_> {
             }
             let ready = self.wait_with_care::<STRIPED>(driver, queue)?;
             if ready > 0 {
-                self.reap::<STRIPED, true>(ready, driver, batch, queue)?;
+                self.reap::<STRIPED, true>(monotonic_ns(), driver, queue)?;
             }
         }
     }
@@ -61,7 +61,7 @@ impl Flight<'_> {
         let now = monotonic_ns();
         if self.put_off() > 0 {
             // Another worker may give blocks free at any time, and tells nobody.
-            if self.outstanding == 0 {
+            if self.outstanding() == 0 {
                 std::thread::yield_now();
                 return Ok(0);
             }
@@ -69,7 +69,7 @@ impl Flight<'_> {
         }
         let can_begin = driver.submitting() && self.room::<STRIPED>() > 0;
         let next = if can_begin { driver.next_due(now) } else { NEVER };
-        if self.outstanding == 0 {
+        if self.outstanding() == 0 {
             wait_for(next, now);
             return Ok(0);
         }

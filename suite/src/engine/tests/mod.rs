@@ -4,7 +4,8 @@ mod access;
 mod choices;
 mod cost;
 mod pace;
-mod real;
+pub(super) mod real;
+mod scale;
 mod simulated;
 mod stuck;
 mod together;
@@ -46,6 +47,7 @@ pub(super) fn job() -> Job {
         payload: Payload::Random,
         verify: None,
         backend: Backend::Auto,
+        ring: RingOptions::default(),
         seed: 1,
         series_interval: Nanos(100_000_000),
     }

@@ -52,6 +52,15 @@ pub(super) fn ways(test: &str) -> Vec<(Backend, u32, bool)> {
     ways
 }
 
+/// Whether there is io_uring here; where there isn't, the test is skipped.
+pub(in crate::engine) fn can_ring(test: &str) -> bool {
+    let reason = probe().reason;
+    if let Some(reason) = &reason {
+        skip(test, "io_uring can't be used", reason);
+    }
+    reason.is_none()
+}
+
 pub(super) fn open(path: &Path, write: bool, direct: bool) -> std::io::Result<File> {
     let flags = if direct { libc::O_DIRECT } else { 0 };
     OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)
@@ -455,6 +464,65 @@ fn payloads_arrive_as_they_are_asked_for() {
                 }
                 // Half of 256 blocks (whole decks of 100 and a part of one) repeat one of 4.
                 _ => assert!((100..165).contains(&pages), "{pages} different pages"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_thread_of_the_kernel_takes_reads_writes_and_flushes() {
+    let test = "a_thread_of_the_kernel_takes_reads_writes_and_flushes";
+    for way in ways(test).into_iter().filter(|way| way.0 == Backend::IoUring) {
+        let mut scene = Scene::new(way, 1, 4 * MIB);
+        scene.job.ring.kernel_thread = true;
+        scene.job.read_percent = 50;
+        scene.job.flush_every = Some((64, Flush::Fdatasync));
+        let m = scene.run();
+        assert_eq!((m.faults.len(), m.short_transfers), (0, 0));
+        for kind in [IoKind::Read, IoKind::Write] {
+            // A thread of the kernel may have to share its processor.
+            assert!(m.completed(Some(kind)) > 0);
+        }
+        assert!(m.backend.features.iter().any(|feature| feature == "sqpoll"));
+        assert!(!m.backend.features.iter().any(|feature| feature == "deferred task work"));
+    }
+}
+
+#[test]
+fn paced_ios_go_out_by_a_thread_of_the_kernel_too() {
+    let test = "paced_ios_go_out_by_a_thread_of_the_kernel_too";
+    for way in ways(test).into_iter().filter(|way| way.0 == Backend::IoUring) {
+        let mut scene = Scene::new(way, 1, 4 * MIB);
+        scene.job.ring.kernel_thread = true;
+        let rate = Rate::Ios(1000.0);
+        scene.job.pace = Pace::Open { rate, arrivals: Arrivals::Even, max_lateness: None };
+        let m = scene.run();
+        assert_eq!(m.open.as_ref().map(|open| open.due), Some(100));
+        assert!(m.completed(None) > 0);
+    }
+}
+
+#[test]
+fn what_has_no_queues_to_poll_is_told_with_the_remedy_or_polled() {
+    let test = "what_has_no_queues_to_poll_is_told_with_the_remedy_or_polled";
+    let of_ring = |way: &(Backend, u32, bool)| way.0 == Backend::IoUring && way.2;
+    for way in ways(test).into_iter().filter(of_ring) {
+        let mut scene = Scene::new(way, 1, 4 * MIB);
+        scene.job.ring.polled = true;
+        for pace in [Pace::Closed, Pace::Think { pause: Nanos(1_000_000), after: 4 }] {
+            scene.job.pace = pace;
+            match run(&scene.job, &Control::default(), &mut |_| {}) {
+                Ok(m) => {
+                    assert!(m.completed(None) > 10 && m.faults.is_empty());
+                    assert!(m.backend.features.iter().any(|feature| feature == "hipri"));
+                }
+                Err(error) => {
+                    assert!(error.is_missing_requirement());
+                    let told = error.to_string();
+                    for words in ["disk.0", "`hipri`", "nvme.poll_queues"] {
+                        assert!(told.contains(words), "{told}");
+                    }
+                }
             }
         }
     }

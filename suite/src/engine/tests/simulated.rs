@@ -11,7 +11,7 @@ use crate::units::Percentile;
 
 const MS: u64 = 1_000_000;
 
-fn fixed(ns: u64) -> DiskModel {
+pub(super) fn fixed(ns: u64) -> DiskModel {
     let latency = Latency::Fixed(Nanos(ns));
     DiskModel {
         read: latency.clone(),
@@ -27,13 +27,13 @@ fn fixed(ns: u64) -> DiskModel {
     }
 }
 
-fn on(model: DiskModel) -> Job {
+pub(super) fn on(model: DiskModel) -> Job {
     let mut job = job();
     job.storage.target = Target::Simulated(vec![("disk".to_owned(), model)]);
     job
 }
 
-fn measured(job: &Job) -> Measurement {
+pub(super) fn measured(job: &Job) -> Measurement {
     run(job, &Control::default(), &mut |_| {}).unwrap()
 }
 

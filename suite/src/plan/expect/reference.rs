@@ -155,6 +155,31 @@ impl<'r> Wanted<'r> {
             && agree(&self.workload_pairs, &id.workload_point, &other.workload_point)
     }
 
+    /// The workload runs there, but has no such stream.
+    fn no_such_stream(
+        &self,
+        scene: &Scene,
+        reference: &Reference,
+        workload: &str,
+    ) -> Option<Diagnostic> {
+        let stream = self.stream?;
+        let ids = scene.cases.iter().map(|case| &case.id);
+        let there = ids.filter(|id| id.setup == self.setup && id.workload == workload);
+        let streams: Vec<_> = there.clone().filter_map(|id| id.stream.as_deref()).collect();
+        there.clone().next()?;
+        let message = format!("`{workload}` has no stream `{stream}`");
+        let end = reference.span.end;
+        let span = end - stream.len()..end;
+        let fault = Diagnostic::new("plan::unknown-case", message, span.clone(), "no such stream");
+        Some(match nearest(stream, streams.iter().copied()) {
+            Some(near) if self.workload.is_some() => {
+                fault.fix("use the stream that exists", span, near)
+            }
+            _ if streams.is_empty() => fault.note("it is one load"),
+            _ => fault.note(format!("it has {}", streams.join(", "))),
+        })
+    }
+
     /// There is no such case.
     fn missing(&self, scene: &Scene, reference: &Reference, id: &CaseId) -> Option<Diagnostic> {
         let workload = self.workload.unwrap_or(self.same_workload);
@@ -165,6 +190,11 @@ impl<'r> Wanted<'r> {
         }
         let named: Vec<_> = scene.cases.iter().filter(|case| self.names(&case.id)).collect();
         let span = reference.span.clone();
+        if named.is_empty()
+            && let Some(fault) = self.no_such_stream(scene, reference, workload)
+        {
+            return Some(fault);
+        }
         if named.is_empty() {
             let message = format!("the setup `{}` does not run `{workload}`", self.setup);
             return Some(

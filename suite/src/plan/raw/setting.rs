@@ -85,6 +85,8 @@ pub(in crate::plan) enum Setting {
     Data(Data),
     Verify(bool),
     Engine(EngineChoice),
+    Hipri(bool),
+    Sqpoll(bool),
     Cpus(Vec<usize>),
     Seed(u64),
 }
@@ -119,7 +121,11 @@ impl fmt::Display for Setting {
             Self::Access(Access::Hot { ios, region }) => {
                 write!(out, "hot:{}/{}", ios.0, region.0)
             }
-            Self::Once(on) | Self::FsyncAtEnd(on) | Self::Verify(on) => on.fmt(out),
+            Self::Once(on)
+            | Self::FsyncAtEnd(on)
+            | Self::Verify(on)
+            | Self::Hipri(on)
+            | Self::Sqpoll(on) => on.fmt(out),
             Self::Rate(rate) => rate.fmt(out),
             Self::Arrivals(arrivals) => out.write_str(spelled(ARRIVALS, *arrivals)),
             Self::ThinkTime(ThinkTime { pause, after: 1 }) => pause.fmt(out),
@@ -194,6 +200,8 @@ impl Reader<'_> {
             "data" => Setting::Data(self.data(key, value)?),
             "verify" => Setting::Verify(self.switch(key, value)?),
             "engine" => Setting::Engine(self.word(key, value, ENGINE, &[])?),
+            "hipri" => Setting::Hipri(self.switch(key, value)?),
+            "sqpoll" => Setting::Sqpoll(self.switch(key, value)?),
             "cpus" => Setting::Cpus(self.cpus(key, value)?),
             "seed" => Setting::Seed(self.integer(key, value, 0..=i64::MAX.unsigned_abs())?),
             _ => return None,

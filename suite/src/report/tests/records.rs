@@ -192,7 +192,7 @@ pub(super) fn case(id: &str, what: &str, load: &Load, rounds: u32, seed: u64) ->
         warnings: vec![],
         engine_iops_max: None,
         streams: Vec::new(),
-        is_stream: false,
+        stream_of: None,
     }
 }
 

@@ -190,7 +190,8 @@ mod tests {
             close(value, expected);
         }
         assert!(of_fio(&fio.replace("\"error\": 0", "\"error\": 5")).is_err());
-        let record = r#"{"cases": [{"rounds": [{"measurement": {"duration_ns": 2000000000, "kinds": {
+        let record = r#"{"cases": [{"rounds": [{"measurement":
+            {"duration_ns": 2000000000, "kinds": {
             "read": {"completed": 600, "latency_ns":
                 {"count": 600, "sum": [0, 60000], "buckets": [[100, 600]]}},
             "write": {"completed": 400, "latency_ns":
