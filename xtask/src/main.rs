@@ -45,7 +45,7 @@ enum Task {
     Pictures,
     /// Compare with fio and with a bare loop, in turn, and print the table of the ratios
     Bench(bench::Options),
-    /// Compare with fio on a capped disk, where both have to say the same
+    /// Compare figures with fio's on a disk that the kernel caps, where both have to say the same
     Agree(bench::agree::Options),
     /// Run at full speed for minutes, and see that memory doesn't grow
     Soak(bench::soak::Options),

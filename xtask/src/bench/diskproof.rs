@@ -68,13 +68,25 @@ impl Diskproof {
         Ok(output.status.success())
     }
 
-    fn record(&self) -> PathBuf {
+    /// Where the record of the last run is.
+    pub(super) fn record(&self) -> PathBuf {
         self.out.join("record.json")
     }
 }
 
 /// A plan with one case of one round. All payload is zeros, as the others' is.
 pub(super) fn plan(work: &Work, spot: &Spot, length: Length, cpu: Option<usize>) -> Result<String> {
+    plan_with(work, spot, length, cpu, &[])
+}
+
+/// The same with further keys of the workload, a line each.
+pub(super) fn plan_with(
+    work: &Work,
+    spot: &Spot,
+    length: Length,
+    cpu: Option<usize>,
+    keys: &[String],
+) -> Result<String> {
     let Work { rw, block_kib, depth, backend } = work;
     let mut lines = vec![disk(spot)?];
     lines.push(format!("[setups.disk]\ndisks = [\"disk\"]\n\n[workloads.load]\nrw = \"{rw}\""));
@@ -101,6 +113,7 @@ pub(super) fn plan(work: &Work, spot: &Spot, length: Length, cpu: Option<usize>)
     if let Some(cpu) = cpu {
         lines.push(format!("cpus = \"{cpu}\""));
     }
+    lines.extend_from_slice(keys);
     lines.push(END.to_owned());
     Ok(lines.join("\n"))
 }

@@ -76,10 +76,7 @@ impl Options {
 /// Compares, prints the page, and writes it to target/bench/engine.md. Fails when a target is
 /// missed by more than what fio is behind itself.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = stopped_by_signals()?;
     let fio = fio::version()?;
     let program = cargo::build_release("diskproof")?;
     let floor = cargo::build_release("xtask")?;
@@ -109,6 +106,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         cmd!(shell, "{cargo} bench --package diskproof").run()?;
     }
     Ok(if page.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What a signal sets that asks for the end.
+fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
 }
 
 fn compare_all(

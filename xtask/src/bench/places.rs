@@ -28,7 +28,7 @@ pub(super) const SMALL_BYTES: u64 = 256 << 20;
 pub(super) const WRITTEN_BYTES: u64 = 128 << 20;
 
 /// Where a file is in memory.
-const TMPFS: &str = "/dev/shm";
+pub(super) const TMPFS: &str = "/dev/shm";
 
 /// A file or device to run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,12 +118,14 @@ fn or_make<T>(cell: &OnceCell<T>, make: impl FnOnce() -> Result<T>) -> Result<&T
 
 /// A folder of our own; dropping it removes all in it.
 #[derive(Debug)]
-struct Folder {
-    path: PathBuf,
+pub(super) struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
 }
 
 impl Folder {
-    fn new(parent: &Path) -> Result<Self> {
+    /// Makes it in `parent`.
+    pub(super) fn new(parent: &Path) -> Result<Self> {
         let path = parent.join(format!("diskproof-bench-{}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("can't make {}", path.display()))?;
         // Programs with another folder of their own have to find it too.
@@ -144,7 +146,8 @@ impl Folder {
     }
 }
 
-fn fill(path: &Path, bytes: u64, stop: &AtomicBool) -> Result<()> {
+/// Makes a file of random bytes.
+pub(super) fn fill(path: &Path, bytes: u64, stop: &AtomicBool) -> Result<()> {
     let mut random = File::open("/dev/urandom").context("can't open /dev/urandom")?;
     let mut file = File::create_new(path)?;
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -174,12 +177,14 @@ impl Drop for Folder {
 
 /// A loop device of our own, with direct I/O on its file; dropping it removes it.
 #[derive(Debug)]
-struct LoopDevice {
-    path: PathBuf,
+pub(super) struct LoopDevice {
+    /// Where it is.
+    pub path: PathBuf,
 }
 
 impl LoopDevice {
-    fn new(file: &Path) -> Result<Self> {
+    /// Makes it over a file.
+    pub(super) fn new(file: &Path) -> Result<Self> {
         let mut command = Command::new("losetup");
         command.args(["--find", "--show", "--direct-io=on"]).arg(file);
         let made = process::run(&mut command, Manner::default());

@@ -203,12 +203,13 @@ fn ratio(ratio: f64) -> String {
     if ratio.is_nan() { "-".to_owned() } else { format!("{ratio:.3}") }
 }
 
-fn owned(cells: &[&str]) -> Vec<String> {
+/// Cells of their own.
+pub(super) fn owned(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|cell| (*cell).to_owned()).collect()
 }
 
 /// A table whose columns stand under each other; the first row is the head.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(super) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
