@@ -477,12 +477,14 @@ fn a_thread_of_the_kernel_takes_reads_writes_and_flushes() {
         scene.job.ring.kernel_thread = true;
         scene.job.read_percent = 50;
         scene.job.flush_every = Some((64, Flush::Fdatasync));
-        let m = scene.run();
-        assert_eq!((m.faults.len(), m.short_transfers), (0, 0));
-        for kind in [IoKind::Read, IoKind::Write] {
-            // A thread of the kernel may have to share its processor.
-            assert!(m.completed(Some(kind)) > 0);
-        }
+        let some = |m: &Measurement, kind| m.completed(Some(kind)) > 0;
+        // A thread of the kernel that has to share its processor may not come to its turn in time.
+        let mut tries = (0..20).map(|_| scene.run());
+        let m = tries.find(|m| {
+            assert_eq!((m.faults.len(), m.short_transfers), (0, 0));
+            [IoKind::Read, IoKind::Write].into_iter().all(|kind| some(m, kind))
+        });
+        let m = m.expect("both kinds once");
         assert!(m.backend.features.iter().any(|feature| feature == "sqpoll"));
         assert!(!m.backend.features.iter().any(|feature| feature == "deferred task work"));
     }
@@ -496,9 +498,12 @@ fn paced_ios_go_out_by_a_thread_of_the_kernel_too() {
         scene.job.ring.kernel_thread = true;
         let rate = Rate::Ios(1000.0);
         scene.job.pace = Pace::Open { rate, arrivals: Arrivals::Even, max_lateness: None };
-        let m = scene.run();
-        assert_eq!(m.open.as_ref().map(|open| open.due), Some(100));
-        assert!(m.completed(None) > 0);
+        let mut tries = (0..20).map(|_| scene.run());
+        let done = tries.find_map(|m| {
+            assert_eq!(m.open.as_ref().map(|open| open.due), Some(100));
+            (m.completed(None) > 0).then_some(())
+        });
+        assert_eq!(done, Some(()), "none ever went out");
     }
 }
 

@@ -44,8 +44,16 @@ impl Figure {
 /// What one run came to, by [`Figure`]: latencies in nanoseconds.
 pub(super) type Sample = [f64; Figure::ALL.len()];
 
-/// One round: fio, fio again, diskproof.
-pub(super) type Round = [Sample; 3];
+/// One round.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Round {
+    /// fio, and fio again: what it measured of the I/Os that came back within the time.
+    pub fio: [Sample; 2],
+    /// What it says itself of the same runs.
+    pub summary: [Sample; 2],
+    /// diskproof.
+    pub ours: Sample,
+}
 
 /// How diskproof's figure stands to fio's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +85,8 @@ impl Standing {
 pub(super) struct Compared {
     /// Median of all runs of fio.
     pub fio: f64,
+    /// Median of what it says itself.
+    pub summary: f64,
     /// Median of diskproof's.
     pub ours: f64,
     /// The 10th and the 90th percentile of fio's second run by its first.
@@ -87,9 +97,15 @@ pub(super) struct Compared {
 
 /// What the rounds come to.
 pub(super) fn compare(rounds: &[Round], figure: Figure) -> Compared {
-    let of = |turn: usize| rounds.iter().map(move |round: &Round| round[turn][figure as usize]);
-    let (fio, ours) = (median(of(0).chain(of(1))), median(of(2)));
-    let again: Vec<_> = of(1).zip(of(0)).map(|(second, first)| second / first).collect();
+    let index = figure as usize;
+    let both = |of: fn(&Round) -> &[Sample; 2]| {
+        median(rounds.iter().flat_map(of).map(|sample| sample[index]))
+    };
+    let (fio, summary) = (both(|round| &round.fio), both(|round| &round.summary));
+    let ours = median(rounds.iter().map(|round| round.ours[index]));
+    let again =
+        rounds.iter().map(|Round { fio: [first, second], .. }| second[index] / first[index]);
+    let again: Vec<_> = again.collect();
     let noise = (quantile(&again, 0.1), quantile(&again, 0.9));
     let ratio = ours / fio;
     let is_of_the_cap = match figure {
@@ -106,10 +122,34 @@ pub(super) fn compare(rounds: &[Round], figure: Figure) -> Compared {
     } else {
         Standing::Differs
     };
-    Compared { fio, ours, noise, standing }
+    Compared { fio, summary, ours, noise, standing }
 }
 
-/// fio's, of a run whose reads and writes are reported as one.
+/// fio's, from its log of every I/O's total latency, of those that came back in so many seconds.
+/// It goes on to wait for what is in flight at the end, and counts that too, in the same time: up
+/// to the depth more I/Os, of which the last ones may have waited for longest.
+pub(super) fn of_log(log: &str, seconds: u32) -> Result<Sample> {
+    let mut latencies = Vec::new();
+    for line in log.lines() {
+        let mut fields = line.split(',').map(|field| field.trim().parse::<u64>());
+        let (Some(Ok(ms)), Some(Ok(ns))) = (fields.next(), fields.next()) else {
+            bail!("fio's log has the line {line}");
+        };
+        if ms <= u64::from(seconds) * 1000 {
+            latencies.push(ns);
+        }
+    }
+    latencies.sort_unstable();
+    let count = latencies.len();
+    let at = |thousandths: usize| latencies[(count * thousandths).div_ceil(1000).max(1) - 1] as f64;
+    if count == 0 {
+        bail!("fio moved nothing");
+    }
+    let mean = latencies.iter().sum::<u64>() as f64 / count as f64;
+    Ok([count as f64 / f64::from(seconds), mean, at(500), at(990), at(999)])
+}
+
+/// fio's own, of a run whose reads and writes are reported as one.
 pub(super) fn of_fio(output: &str) -> Result<Sample> {
     let begin = output.find('{').context("fio printed no JSON")?;
     let end = output.rfind('}').context("fio printed no whole JSON")?;
@@ -207,9 +247,21 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_back_after_the_end_is_not_of_the_run() {
+        let log = "5, 100, 0, 4096, 0, 0\n1000, 300, 1, 4096, 0, 0\n1001, 900, 0, 4096, 0, 0\n";
+        for (value, expected) in of_log(log, 1).unwrap().into_iter().zip([2.0, 200.0, 100.0]) {
+            close(value, expected);
+        }
+        close(of_log(log, 1).unwrap()[4], 300.0);
+        close(of_log(log, 2).unwrap()[4], 900.0);
+        assert!(of_log("", 1).is_err() && of_log("a, b", 1).is_err());
+    }
+
+    #[test]
     fn what_the_cap_decides_has_to_agree() {
         let standing = |fio: f64, again: f64, ours: f64, figure| {
-            compare(&[[[fio; 5], [again; 5], [ours; 5]]; 3], figure).standing
+            let fio = [[fio; 5], [again; 5]];
+            compare(&[Round { fio, summary: fio, ours: [ours; 5] }; 3], figure).standing
         };
         assert_eq!(standing(100.0, 100.0, 102.9, Figure::Iops), Standing::Agrees);
         assert_eq!(standing(100.0, 100.0, 96.9, Figure::Mean), Standing::Differs);

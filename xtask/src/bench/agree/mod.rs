@@ -38,8 +38,8 @@ pub(crate) struct Options {
     /// Rounds; each runs every row's programs in turn
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Length of one run in seconds; rows with a hundred I/Os and more in flight take twice that
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=600))]
+    /// Length of one run in seconds
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
     /// Run this row alone; may be given several times
     #[arg(long, value_name = "ROW", value_parser = parse_key)]
@@ -69,10 +69,10 @@ const fn row(
 const ROWS: [Row; 9] = [
     row("reads-1", "2,000 reads/s, depth 1", Cap::Ios(2000), ("randread", 4, 1)),
     row("reads-32", "2,000 reads/s, depth 32", Cap::Ios(2000), ("randread", 4, 32)),
-    row("reads-256", "2,000 reads/s, depth 256", Cap::Ios(2000), ("randread", 4, 256)),
+    row("reads-128", "1,000 reads/s, depth 128", Cap::Ios(1000), ("randread", 4, 128)),
     row("fast-32", "10,000 reads/s, depth 32", Cap::Ios(10_000), ("randread", 4, 32)),
     row("writes-8", "2,000 writes/s, depth 8", Cap::Ios(2000), ("randwrite", 4, 8)),
-    row("writes-256", "2,000 writes/s, depth 256", Cap::Ios(2000), ("randwrite", 4, 256)),
+    row("writes-128", "1,000 writes/s, depth 128", Cap::Ios(1000), ("randwrite", 4, 128)),
     row("mix-8", "2,000 reads/s in a 70/30 mix, depth 8", Cap::Ios(2000), ("randrw", 4, 8)),
     row("mix-32", "2,000 reads/s in a 70/30 mix, depth 32", Cap::Ios(2000), ("randrw", 4, 32)),
     row("bytes-64", "20 MiB/s of 64 KiB reads, depth 64", Cap::Mebibytes(20), ("randread", 64, 64)),
@@ -89,8 +89,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let rows = {
         let folder = Folder::new(&out)?;
         let disk = CappedDisk::new(&folder.path, &stop)?;
-        let side = Sides { diskproof: Diskproof::new(&program, &folder.path)?, disk };
-        side.all(options, &stop)?
+        let diskproof = Diskproof::new(&program, &folder.path)?;
+        // The disk goes before the folder that it is mounted in.
+        let sides = Sides { diskproof, disk, folder };
+        sides.all(options, &stop)?
     };
     let about = vec![
         format!("{} rounds of {} s after {} ms", options.rounds, options.seconds, {
@@ -110,6 +112,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 struct Sides {
     diskproof: Diskproof,
     disk: CappedDisk,
+    folder: Folder,
 }
 
 impl Sides {
@@ -143,16 +146,20 @@ impl Sides {
     /// Each of the three has each place in three rounds.
     fn round(&self, row: &Row, number: usize, seconds: u32) -> Result<Round> {
         self.disk.set(row.cap)?;
-        let length = if row.work.depth > 100 { 2 * seconds } else { seconds };
-        let length = Length::Microseconds(u64::from(length) * 1_000_000);
         let mut round = Round::default();
         for turn in (0..3).map(|place| (place + number) % 3) {
-            round[turn] = if turn < 2 { self.fio(row, length)? } else { self.ours(row, length)? };
+            if turn == 2 {
+                round.ours = self.ours(row, seconds)?;
+            } else {
+                (round.fio[turn], round.summary[turn]) = self.fio(row, seconds)?;
+            }
         }
         Ok(round)
     }
 
-    fn fio(&self, row: &Row, length: Length) -> Result<Sample> {
+    /// What it measured within the time, and what it says itself.
+    fn fio(&self, row: &Row, seconds: u32) -> Result<(Sample, Sample)> {
+        let length = Length::Microseconds(u64::from(seconds) * 1_000_000);
         let spot = self.disk.spot(&row.work);
         let mut command = Way::default(&row.work).command(&row.work, &spot, length)?;
         command.arg(format!("--ramp_time={}us", WARM_UP.as_micros()));
@@ -161,10 +168,18 @@ impl Sides {
         command.args(["--lat_percentiles=1", "--clat_percentiles=0"]);
         command.args(["--percentile_list=50:99:99.9", "--unified_rw_reporting=1"]);
         command.args(["--norandommap", "--thread"]);
-        figures::of_fio(&self.disk.run(&command)?.stdout)
+        let log = self.folder.path.join("fio");
+        command.arg(format!("--write_lat_log={}", log.display()));
+        let ended = self.disk.run(&command)?;
+        // fio appends the kind of the log and the number of the job.
+        let log = log.with_file_name("fio_lat.1.log");
+        let text = std::fs::read_to_string(&log)?;
+        std::fs::remove_file(&log)?; // so that it is never taken for the next run's
+        Ok((figures::of_log(&text, seconds)?, figures::of_fio(&ended.stdout)?))
     }
 
-    fn ours(&self, row: &Row, length: Length) -> Result<Sample> {
+    fn ours(&self, row: &Row, seconds: u32) -> Result<Sample> {
+        let length = Length::Microseconds(u64::from(seconds) * 1_000_000);
         let spot = self.disk.spot(&row.work);
         let warm_up = format!("warmup = \"{}us\"", WARM_UP.as_micros());
         let plan = diskproof::plan_with(&row.work, &spot, length, None, &[warm_up])?;
